@@ -1,0 +1,83 @@
+"""The Kubernetes cluster of a site: nodes with labels and taints, namespaces and Helm releases."""
+
+from __future__ import annotations
+
+from pinion.plan.addressing import host
+from pinion.plan.model import ClusterPlan, DeviceKind, DevicePlan, NamespacePlan, NodePlan, ReleasePlan, Taint
+from pinion.site.allocation import natural
+from pinion.site.model import Kubernetes, Site
+
+#: kube-apiserver's customary secure port.
+API_SERVER_PORT = 6443
+
+#: What the scheduler knows of each kind of node. A GPU server takes only pods that tolerate its taint.
+NODE_LABELS: dict[DeviceKind, dict[str, str]] = {
+    DeviceKind.PI: {"edge": "pi", "arch": "arm64"},
+    DeviceKind.GPU_SERVER: {"gpu": "nvlink", "kubernetes.io/nvlink": "true"},
+}
+NODE_TAINTS: dict[DeviceKind, tuple[Taint, ...]] = {
+    DeviceKind.PI: (),
+    DeviceKind.GPU_SERVER: (Taint(key="special", value="true", effect="NoSchedule"),),
+}
+
+#: The port that every chart of ours answers HTTP on inside the pod, and the path that its readiness probe asks for.
+SERVICE_PORT = 8080
+PROBE_PATH = "/healthz"
+
+
+def cluster(site: Site, devices: tuple[DevicePlan, ...]) -> ClusterPlan | None:
+    """The cluster, or None when the site file has no `kubernetes` section."""
+    if site.kubernetes is None:
+        return None
+    stated: Kubernetes = site.kubernetes
+    by_name = {device.name: device for device in devices}
+    kinds = {DeviceKind.GPU_SERVER, DeviceKind.PI} if stated.pis_join else {DeviceKind.GPU_SERVER}
+    namespaces = sorted({service.namespace for service in site.services.values()})
+    fabric_leg = by_name[stated.control_plane].interfaces[1]
+    return ClusterPlan(
+        server=f"https://{host(fabric_leg.addresses[0])}:{API_SERVER_PORT}",
+        control_plane=stated.control_plane,
+        pod_prefix=stated.pod_prefix,
+        service_prefix=stated.service_prefix,
+        nodes=tuple(_node(device) for device in devices if device.kind in kinds),
+        namespaces=tuple(NamespacePlan(name=name, service_account=f"{name}-workload") for name in namespaces),
+        releases=tuple(_release(site, name) for name in sorted(site.services, key=natural)),
+    )
+
+
+def _node(device: DevicePlan) -> NodePlan:
+    return NodePlan(
+        name=device.name,
+        kind=device.kind,
+        address=host(device.primary_address or ""),
+        labels=NODE_LABELS[device.kind],
+        taints=NODE_TAINTS[device.kind],
+        origin=device.origin,
+    )
+
+
+def _release(site: Site, name: str) -> ReleasePlan:
+    service = site.services[name]
+    selector = dict(NODE_LABELS[DeviceKind.GPU_SERVER])
+    if service.server is not None:
+        selector["kubernetes.io/hostname"] = service.server
+    tolerations = [
+        {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
+        for taint in NODE_TAINTS[DeviceKind.GPU_SERVER]
+    ]
+    return ReleasePlan(
+        name=name,
+        namespace=service.namespace,
+        chart=service.chart,
+        values={
+            "replicas": service.replicas,
+            "nodeSelector": selector,
+            "tolerations": tolerations,
+            "serviceAccount": f"{service.namespace}-workload",
+            "port": SERVICE_PORT,
+            "probePath": PROBE_PATH,
+        },
+        port=SERVICE_PORT,
+        probe_path=PROBE_PATH,
+        origin=f"services.{name}",
+    )

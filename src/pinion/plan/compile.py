@@ -1,0 +1,82 @@
+"""Site to Plan: the one entry point. Pure: the same site gives the same plan, byte for byte, on any machine."""
+
+from __future__ import annotations
+
+from pinion.plan import fabric
+from pinion.plan.addressing import host, vlans
+from pinion.plan.cluster import cluster
+from pinion.plan.devices import Wiring, device_types, hosts, switch_device
+from pinion.plan.hosts import host_concerns
+from pinion.plan.model import Concern, DeviceKind, DevicePlan, HostPlan, Plan, PlatformPlan, RackPlan, TrafficClassPlan
+from pinion.site import catalog as hardware
+from pinion.site.allocation import natural
+from pinion.site.catalog import Catalog
+from pinion.site.model import Site
+from pinion.site.quantities import fraction
+
+#: The login that an image (or the lab) prepares on every host; it may become root without a password.
+SSH_USER = "pinion"
+
+#: Inventory group of each kind of host, as Ansible spells group names.
+GROUPS = {DeviceKind.PI: "pis", DeviceKind.GPU_SERVER: "gpu_servers", DeviceKind.MANAGEMENT_HOST: "management_hosts"}
+
+
+def plan(site: Site, catalog: Catalog | None = None) -> Plan:
+    """Everything that follows from *site* with the given hardware *catalog* (by default the one that ships with Pinion).
+
+    *site* must come from `pinion.site.loader`: a site that breaks its rules raises `KeyError`, `IndexError` or `ValueError` here.
+    """
+    known = catalog if catalog is not None else hardware.load()
+    wiring = Wiring()
+    found_vlans = vlans(site)
+    found_hosts = hosts(site, known, wiring)
+    switches = [switch_device(site, known, wiring, name) for name in sorted(site.switches, key=natural)]
+    devices = (*switches, *found_hosts)
+    return Plan(
+        site=site.site,
+        region=site.region,
+        description=site.description,
+        racks=tuple(
+            RackPlan(name=name, units=rack.units, description=rack.description, origin=f"racks.{name}")
+            for name, rack in sorted(site.racks.items(), key=lambda item: natural(item[0]))
+        ),
+        vlans=found_vlans,
+        traffic_classes=tuple(
+            TrafficClassPlan(name=name, share=fraction(stated.share), dscp=stated.dscp, delivery=stated.delivery)
+            for name, stated in site.traffic_classes.items()
+        ),
+        device_types=device_types(site, known),
+        platforms=tuple(
+            PlatformPlan(slug=slug, name=known.platforms[slug].name, evidence=known.platforms[slug].evidence)
+            for slug in sorted({device.platform for device in devices})
+        ),
+        devices=devices,
+        switches=tuple(fabric.switch(site, known, wiring, device, found_vlans) for device in switches),
+        hosts=_host_plans(site, known, found_hosts),
+        cluster=cluster(site, devices),
+    )
+
+
+def _host_plans(site: Site, known: Catalog, devices: list[DevicePlan]) -> tuple[HostPlan, ...]:
+    concerns: dict[tuple[DeviceKind, str], dict[str, Concern]] = {}
+    found = []
+    for device in devices:
+        key = device.kind, device.platform
+        if key not in concerns:
+            concerns[key] = host_concerns(device.kind, known.platforms[device.platform], site)
+        groups = [GROUPS[device.kind]]
+        if device.kind is DeviceKind.PI:
+            groups.append(device.name.rpartition("-")[0].replace("-", "_"))
+        found.append(
+            HostPlan(
+                name=device.name,
+                kind=device.kind,
+                address=host(device.primary_address or ""),
+                user=SSH_USER,
+                groups=tuple(groups),
+                concerns=concerns[key],
+                evidence=known.platforms[device.platform].evidence,
+                origin=device.origin,
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,386 @@
+"""The Plan: everything that follows from a Site, typed, frozen, ordered and serialisable.
+
+Invariants:
+
+* Pure data: addresses and prefixes are text in their canonical form, so the JSON is the same bytes on any machine.
+* Every collection is a tuple in a defined order (natural order of names, or the order of the site file where that has meaning).
+* Executors obey: whatever a template, role, deploy or resource needs to know is a field here.
+* `origin` names the key of the site file that an object follows from (``pis.pi 3``), so that drift is told in the user's words.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from pinion.site.catalog import Evidence
+from pinion.site.model import Delivery, Purpose
+
+
+class Planned(BaseModel):
+    """Base of everything in a plan: frozen, and unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+# --- networks ---------------------------------------------------------------------------------------------------------
+
+
+class RangePlan(Planned):
+    """An inclusive span of host addresses. *prefix* is the prefix (by text) that contains it; *dhcp* tells who hands it out."""
+
+    name: str
+    start: str
+    end: str
+    prefix: str
+    dhcp: bool = False
+
+
+class PrefixPlan(Planned):
+    """One prefix of a VLAN. *gateway* is the router's address without mask, or None when the prefix is not routed."""
+
+    prefix: str
+    family: Literal[4, 6]
+    gateway: str | None
+
+
+class VlanPlan(Planned):
+    """One VLAN. *fabric* is false for out-of-band networks, which no fabric port carries. *mtu* is the layer-3 MTU of its hosts."""
+
+    name: str
+    vid: int
+    purpose: Purpose
+    description: str
+    mtu: int
+    fabric: bool
+    prefixes: tuple[PrefixPlan, ...]
+    ranges: tuple[RangePlan, ...]
+    origin: str
+
+
+# --- devices and cables -----------------------------------------------------------------------------------------------
+
+
+class DeviceKind(StrEnum):
+    """What a device is to the site. Also the slug of its NetBox device role."""
+
+    SWITCH = "switch"
+    MANAGEMENT_HOST = "management-host"
+    PI = "pi"
+    GPU_SERVER = "gpu-server"
+
+
+class PortMode(StrEnum):
+    """IEEE 802.1Q mode of a port."""
+
+    ACCESS = "access"
+    TRUNK = "trunk"
+
+
+class CableEnd(Planned):
+    """The far end of a cable."""
+
+    device: str
+    interface: str
+
+
+class InterfacePlan(Planned):
+    """One interface of a device.
+
+    *type* is NetBox's slug. *addresses* carry their mask (``10.0.0.1/24``). *untagged_vlan* and *tagged_vlans* are VLAN names.
+    *cable* is set on both ends; the end with *owns_cable* is the one whose device creates it.
+    """
+
+    name: str
+    type: str
+    enabled: bool = True
+    management_only: bool = False
+    mac: str | None = None
+    mtu: int | None = None
+    description: str = ""
+    mode: PortMode | None = None
+    untagged_vlan: str | None = None
+    tagged_vlans: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+    cable: CableEnd | None = None
+    owns_cable: bool = False
+
+
+class DeviceTypePlan(Planned):
+    """One model of hardware that the site uses. *slug* is NetBox's natural key within a manufacturer."""
+
+    manufacturer: str
+    model: str
+    slug: str
+    units: int
+
+
+class DevicePlan(Planned):
+    """One device with its interfaces, addresses and cables as one unit.
+
+    *position* is the lowest rack unit that it fills, None when it is not mounted by unit. *primary_address* carries its mask.
+    """
+
+    name: str
+    kind: DeviceKind
+    device_type: str
+    platform: str
+    rack: str
+    position: int | None
+    serial: str
+    description: str
+    interfaces: tuple[InterfacePlan, ...]
+    primary_address: str | None
+    lab: bool
+    origin: str
+
+    def interface(self, name: str) -> InterfacePlan:
+        """The interface called *name*; `KeyError` when there is none."""
+        for interface in self.interfaces:
+            if interface.name == name:
+                return interface
+        raise KeyError(name)
+
+
+class RackPlan(Planned):
+    """One rack and its height in units."""
+
+    name: str
+    units: int
+    description: str
+    origin: str
+
+
+class PlatformPlan(Planned):
+    """An operating system that some device runs. *slug* is the catalogue's key."""
+
+    slug: str
+    name: str
+    evidence: Evidence
+
+
+# --- switches ---------------------------------------------------------------------------------------------------------
+
+
+class SwitchVlan(Planned):
+    """A VLAN as a switch holds it."""
+
+    vid: int
+    name: str
+
+
+class SwitchPort(Planned):
+    """One front port. A port without a peer is shut. *access_vlan* and *trunk_vlans* are VLAN identifiers."""
+
+    name: str
+    description: str
+    enabled: bool
+    mode: PortMode | None
+    access_vlan: int | None = None
+    trunk_vlans: tuple[int, ...] = ()
+    mtu: int | None = None
+    origin: str
+
+
+class Svi(Planned):
+    """A routed VLAN interface. *address* carries its mask; *virtual* means that a pair of switches shares it (anycast gateway)."""
+
+    vid: int
+    address: str
+    virtual: bool
+    mtu: int
+
+
+class SwitchPlan(Planned):
+    """What one ToR switch must hold. *management_interface* is never configured by us.
+
+    *management_address* carries its mask; *management_port* is the SSH port.
+    """
+
+    name: str
+    platform: str
+    driver: Literal["eos"]
+    model: str
+    management_interface: str
+    management_address: str
+    management_port: int = 22
+    vlans: tuple[SwitchVlan, ...]
+    ports: tuple[SwitchPort, ...]
+    svis: tuple[Svi, ...]
+    evidence: Evidence
+    origin: str
+
+
+# --- hosts ------------------------------------------------------------------------------------------------------------
+
+
+class HostUser(Planned):
+    """A system or login user. *authorized_keys* are OpenSSH public keys; *system* users get no login."""
+
+    name: str
+    system: bool
+    shell: str
+    groups: tuple[str, ...] = ()
+    authorized_keys: tuple[str, ...] = ()
+    sudo: bool = False
+
+
+class HostFile(Planned):
+    """A file with its whole content. *mode* is octal text (``0644``). *notify* names units to reload when it changes.
+
+    *validate* is a command with ``%s`` for the candidate file, which must succeed before the file is put in place.
+    """
+
+    path: str
+    owner: str = "root"
+    group: str = "root"
+    mode: str = "0644"
+    content: str
+    notify: tuple[str, ...] = ()
+    validate_command: str | None = None
+
+
+class HostSysctl(Planned):
+    """A kernel parameter. *source* says where the value comes from; *namespaced* whether a container can see it."""
+
+    key: str
+    value: str
+    source: str
+    namespaced: bool
+
+
+class HostUnit(Planned):
+    """A systemd unit and the state that it must be in."""
+
+    name: str
+    enabled: bool
+    active: bool
+
+
+class Concern(Planned):
+    """One concern of a host, whole: a role and a deploy of the same name consume the same entry.
+
+    *packages_absent* must not be installed. *files* are written by rename. *sysctl_file* holds *sysctls* and is loaded when it changes.
+    """
+
+    name: str
+    packages: tuple[str, ...] = ()
+    packages_absent: tuple[str, ...] = ()
+    users: tuple[HostUser, ...] = ()
+    files: tuple[HostFile, ...] = ()
+    sysctl_file: str | None = None
+    sysctls: tuple[HostSysctl, ...] = ()
+    units: tuple[HostUnit, ...] = ()
+
+
+class HostPlan(Planned):
+    """What one host must be. *address* is where SSH reaches it (no mask); *groups* are its inventory groups."""
+
+    name: str
+    kind: DeviceKind
+    address: str
+    user: str
+    groups: tuple[str, ...]
+    concerns: dict[str, Concern]
+    evidence: Evidence
+    origin: str
+
+
+# --- cluster ----------------------------------------------------------------------------------------------------------
+
+
+class Taint(Planned):
+    """A Kubernetes taint."""
+
+    key: str
+    value: str
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+class NodePlan(Planned):
+    """One Kubernetes node: *address* is the kubelet's node address (no mask)."""
+
+    name: str
+    kind: DeviceKind
+    address: str
+    labels: dict[str, str]
+    taints: tuple[Taint, ...] = ()
+    origin: str
+
+
+class NamespacePlan(Planned):
+    """A namespace with a ServiceAccount for its workloads and a NetworkPolicy that denies all traffic that no other policy allows."""
+
+    name: str
+    service_account: str
+    default_deny: bool = True
+
+
+class ReleasePlan(Planned):
+    """One Helm release. *chart* is a folder of `charts/`; *values* its values, complete. *port* answers HTTP at *probe_path*."""
+
+    name: str
+    namespace: str
+    chart: str
+    values: dict[str, object]
+    port: int
+    probe_path: str
+    origin: str
+
+
+class ClusterPlan(Planned):
+    """The site's Kubernetes cluster. *server* is the API server's URL."""
+
+    server: str
+    control_plane: str
+    pod_prefix: str
+    service_prefix: str
+    nodes: tuple[NodePlan, ...]
+    namespaces: tuple[NamespacePlan, ...]
+    releases: tuple[ReleasePlan, ...]
+
+
+# --- the whole --------------------------------------------------------------------------------------------------------
+
+
+class TrafficClassPlan(Planned):
+    """One traffic class, its share as a fraction of the link."""
+
+    name: str
+    share: float
+    dscp: int
+    delivery: Delivery
+
+
+class Plan(Planned):
+    """Everything that follows from one Site. *schema_version* is raised when the meaning or the shape of the JSON changes."""
+
+    schema_version: Literal[1] = 1
+    site: str
+    region: str
+    description: str
+    racks: tuple[RackPlan, ...]
+    vlans: tuple[VlanPlan, ...]
+    traffic_classes: tuple[TrafficClassPlan, ...]
+    device_types: tuple[DeviceTypePlan, ...]
+    platforms: tuple[PlatformPlan, ...]
+    devices: tuple[DevicePlan, ...]
+    switches: tuple[SwitchPlan, ...]
+    hosts: tuple[HostPlan, ...]
+    cluster: ClusterPlan | None
+
+    def vlan(self, name: str) -> VlanPlan:
+        """The VLAN called *name*; `KeyError` when there is none."""
+        for vlan in self.vlans:
+            if vlan.name == name:
+                return vlan
+        raise KeyError(name)
+
+    def device(self, name: str) -> DevicePlan:
+        """The device called *name*; `KeyError` when there is none."""
+        for device in self.devices:
+            if device.name == name:
+                return device
+        raise KeyError(name)
