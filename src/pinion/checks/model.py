@@ -1,0 +1,138 @@
+"""The words of verification: Check, Probe, Finding. Pure data; `pinion.checks.probes` is what touches the world.
+
+Invariants:
+
+* A Check states one claim about one subject with one expected value. Its `id` is stable and unique within a plan.
+* A Finding carries the evidence that the probe could really give, never more than the platform allows.
+* A probe that could not run is `NOT_RUN` with a reason: it is neither proved nor failed, and it makes `pinion verify` exit with 2.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pinion.site.catalog import Evidence
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Topic(StrEnum):
+    """What a check is about; also a section of the report."""
+
+    RECORDS = "records"  #: NetBox
+    FABRIC = "fabric"  #: switch configuration
+    REACHABILITY = "reachability"  #: who can talk to whom
+    HOSTS = "hosts"  #: packages, users, files, sysctls, units
+    CLUSTER = "cluster"  #: Kubernetes objects
+    SERVICES = "services"  #: releases that answer
+
+
+class RecordProbe(_Data):
+    """Read one NetBox object of the plan and compare it whole."""
+
+    kind: Literal["record"] = "record"
+    object: Literal["site", "vlan", "device"]
+    name: str
+
+
+class SwitchProbe(_Data):
+    """Read one fact of a switch's running configuration: ``port Ethernet1``, ``vlan 101`` or ``svi 101``."""
+
+    kind: Literal["switch"] = "switch"
+    switch: str
+    element: Literal["vlan", "port", "svi"]
+    key: str
+
+
+class HostProbe(_Data):
+    """Run *command* (POSIX shell, read-only) on *host* and compare its trimmed standard output. *sudo* runs it as root."""
+
+    kind: Literal["host"] = "host"
+    host: str
+    command: str
+    sudo: bool = False
+
+
+class PingProbe(_Data):
+    """Send ICMP echo from *source* to *target*; the expected value is ``reachable`` or ``unreachable``."""
+
+    kind: Literal["ping"] = "ping"
+    source: str
+    target: str
+
+
+class ClusterProbe(_Data):
+    """Read one fact of a Kubernetes object: *fact* is ``ready``, ``label KEY``, ``taint KEY`` or ``exists``."""
+
+    kind: Literal["cluster"] = "cluster"
+    object: str
+    namespace: str | None = None
+    name: str
+    fact: str
+
+
+class HttpProbe(_Data):
+    """Ask a release's service for *path* through the API server's service proxy; the expected value is the status code."""
+
+    kind: Literal["http"] = "http"
+    namespace: str
+    service: str
+    port: int
+    path: str
+
+
+Probe = Annotated[
+    RecordProbe | SwitchProbe | HostProbe | PingProbe | ClusterProbe | HttpProbe, Field(discriminator="kind")
+]
+
+
+class Check(_Data):
+    """One claim of the plan that can be proved on the live site.
+
+    *subject* is a device or VLAN or release; *claim* reads as a sentence with *expected*; *remedy* says what to do when it fails;
+    *origin* is the key of the site file that the claim follows from; *best* the strongest evidence that the probe can give there.
+    """
+
+    id: str
+    topic: Topic
+    subject: str
+    claim: str
+    expected: str
+    probe: Probe
+    remedy: str
+    origin: str
+    best: Evidence
+
+
+class Outcome(StrEnum):
+    """What became of a check."""
+
+    PROVED = "proved"
+    FAILED = "failed"
+    NOT_RUN = "not run"
+
+
+class Finding(_Data):
+    """What a check found. *found* is the observed value, or the reason why the probe could not run. *seconds* is its share of the time."""
+
+    check: Check
+    outcome: Outcome
+    found: str
+    evidence: Evidence | None
+    seconds: float
+
+
+def judge(check: Check, found: str, seconds: float) -> Finding:
+    """A Finding from an observed value: proved when it equals the expected one."""
+    outcome = Outcome.PROVED if found == check.expected else Outcome.FAILED
+    return Finding(check=check, outcome=outcome, found=found, evidence=check.best, seconds=seconds)
+
+
+def not_run(check: Check, reason: str) -> Finding:
+    """A Finding for a probe that could not run."""
+    return Finding(check=check, outcome=Outcome.NOT_RUN, found=reason, evidence=None, seconds=0.0)

@@ -1,0 +1,54 @@
+"""The `pinion` command: a thin shell over the packages that do the work.
+
+Invariants: every command has ``--help`` with an example and ``--json``; it exits with 0 when all is well, 1 when it found a problem
+and 2 when it could not run. Commands are imported only when they are called, so that `pinion --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+#: Command name to the module and attribute that implement it, and its one-line help (so that listing imports nothing).
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "site": ("pinion.cli.site", "site", "Check a site file, start a new one, print its JSON Schema."),
+    "plan": ("pinion.cli.plan", "plan", "Print everything that follows from a site file, or what changes between two."),
+    "lab": ("pinion.cli.lab", "lab", "The rack in a box: bring it up, take it down, look inside."),
+    "stack": ("pinion.cli.stack", "stack", "Prepare the Pulumi stack of a site."),
+    "converge": ("pinion.cli.hosts", "converge", "Bring hosts to their planned state, by Ansible or pyinfra."),
+    "verify": ("pinion.cli.verify", "verify", "Prove each claim of the plan on the live site; write the report."),
+    "up": ("pinion.cli.up", "up", "Everything in order: lab, Pulumi, hosts, verification."),
+    "down": ("pinion.cli.up", "down", "Take a lab site down; leaves no process, mount, namespace or link."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{module}.{attribute} is not a click command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="pinion")
+def main() -> None:
+    """One typed file says what a site is; Pinion makes it so, proves it, and keeps it so.
+
+    \b
+    Example:
+      pinion site check lab && pinion up lab
+    """
