@@ -20,7 +20,7 @@ from pinion.site import quantities
 class Statement(BaseModel):
     """Base of everything a user may state: frozen, and unknown keys are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def _parsed_by(parse: object) -> AfterValidator:
@@ -34,21 +34,25 @@ def _parsed_by(parse: object) -> AfterValidator:
 
 
 def _text(value: object) -> object:
-    """Let a lone integer stand for its own text (``numbers: 5``)."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    """Let a lone number stand for its own text (``numbers: 5``), so that its parser can say what else is needed."""
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
 #: RFC 1123 label: lower-case letters, digits and inner hyphens, at most 63 characters.
-DnsLabel = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+DNS_LABEL = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 #: Name of a VLAN, a range or a model artefact: letters, digits, dot, underscore and hyphen, at most 64 characters.
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-Duration = Annotated[str, _parsed_by(quantities.seconds)]
-Percentage = Annotated[str, _parsed_by(quantities.fraction)]
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+#: EUI-48 in the colon form.
+MAC_ADDRESS = r"^([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}$"
+
+DnsLabel = Annotated[str, StringConstraints(pattern=DNS_LABEL)]
+Name = Annotated[str, StringConstraints(pattern=NAME)]
+MacAddress = Annotated[str, StringConstraints(pattern=MAC_ADDRESS)]
+Duration = Annotated[str, BeforeValidator(_text), _parsed_by(quantities.seconds)]
+Percentage = Annotated[str, BeforeValidator(_text), _parsed_by(quantities.fraction)]
 Numbers = Annotated[str, BeforeValidator(_text), _parsed_by(quantities.numbers)]
 SwitchPortList = Annotated[str, _parsed_by(quantities.switch_ports)]
 PortList = Annotated[str, _parsed_by(quantities.port_names)]
-#: EUI-48 in the colon form.
-MacAddress = Annotated[str, StringConstraints(pattern=r"^([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}$")]
 #: 64 is the smallest IPv4 MTU worth stating (RFC 791 requires 68); 9216 the largest any switch in the catalogue takes.
 Mtu = Annotated[int, Field(ge=68, le=9216)]
 #: IEEE 802.1Q VLAN identifier, without the reserved 0 and 4095.

@@ -1,84 +1,115 @@
 """Quantities as a person writes them in a site file: the unit is part of the value (``80ms``, ``60%``, ``9000``).
 
-Each function turns one written value into a number in one fixed unit, or raises `ValueError` with a sentence that
-says what was expected. They are used as pydantic validators, so the loader can attach file, line and column.
+Each function turns one written value into a number in one fixed unit, or raises `NotAQuantity` (a `ValueError`), which says what is
+wrong and how to write it. They are used as pydantic validators, so the loader can attach file, line and column.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
+from typing import Literal
 
-_DURATION = re.compile(r"^(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|min|h)$")
+_NUMBER = r"(?P<number>[0-9]{1,12}(?:\.[0-9]{1,12})?)"
+_DURATION = re.compile(rf"{_NUMBER} ?(?P<unit>ms|s|min|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
-_PERCENT = re.compile(r"^(?P<number>\d+(?:\.\d+)?)\s*%$")
-_NUMBERS_PART = re.compile(r"^(?P<first>\d+)(?:-(?P<last>\d+))?$")
-_PORTS_PART = re.compile(r"^(?P<stem>[A-Za-z]+)?(?P<first>\d+)(?P<suffix>/\d+)?(?:-(?:[A-Za-z]+)?(?P<last>\d+)(?P<last_suffix>/\d+)?)?$")
+_PERCENT = re.compile(rf"{_NUMBER} ?%")
+_NUMBERS_PART = re.compile(r"(?P<first>[0-9]{1,9})(?:-(?P<last>[0-9]{1,9}))?")
+_PORTS_PART = re.compile(
+    r"(?P<stem>[A-Za-z]+)?(?P<first>[0-9]{1,6})(?P<suffix>/[0-9]{1,3})?"
+    r"(?:-(?P<last_stem>[A-Za-z]+)?(?P<last>[0-9]{1,6})(?P<last_suffix>/[0-9]{1,3})?)?"
+)
 
 #: A group of nodes or ports larger than this is a typing mistake, not a rack.
 MAXIMUM_EXPANSION = 100_000
 
+Kind = Literal["duration", "percentage", "numbers", "ports"]
+
+
+class NotAQuantity(ValueError):  # noqa: N818 - says what the text is not
+    """A text that is not the quantity it should be. *kind* is that quantity, *wrong* what is wrong, *fix* how to write it."""
+
+    def __init__(self, kind: Kind, wrong: str, fix: str) -> None:
+        self.kind, self.wrong, self.fix = kind, wrong, fix
+        super().__init__(f"{wrong}; {fix}")
+
 
 def seconds(written: str) -> float:
-    """A duration such as ``80ms``, ``5s``, ``2min`` or ``1h`` in seconds; `ValueError` when it is not one."""
-    match = _DURATION.match(written)
+    """A duration such as ``80ms``, ``5s``, ``2min`` or ``1h`` in seconds."""
+    match = _DURATION.fullmatch(written)
     if match is None:
-        raise ValueError(f"'{written}' is not a duration; write a number with its unit, such as 80ms, 5s or 2min")
+        raise NotAQuantity(
+            "duration", f"'{written[:40]}' is not a duration", "write a number with its unit, such as 80ms, 5s, 2min or 1h"
+        )
     return float(match["number"]) * _SECONDS[match["unit"]]
 
 
 def fraction(written: str) -> float:
-    """A percentage such as ``60%`` as a number from 0 to 1; `ValueError` when it is not one or is above 100 %."""
-    match = _PERCENT.match(written)
+    """A percentage such as ``60%`` as a number from 0 to 1."""
+    match = _PERCENT.fullmatch(written)
     if match is None:
-        raise ValueError(f"'{written}' is not a percentage; write it with its sign, such as 60%")
+        raise NotAQuantity(
+            "percentage", f"'{written[:40]}' is not a percentage", "write a number with its sign, such as 60% or 99.9%"
+        )
     value = float(match["number"]) / 100.0
     if value > 1.0:
-        raise ValueError(f"'{written}' is more than 100%")
+        raise NotAQuantity("percentage", f"'{written}' is more than 100%", "write a percentage from 0% to 100%")
     return value
 
 
 def numbers(written: str | int) -> tuple[int, ...]:
-    """Node numbers such as ``1-8`` or ``1-4,7`` in ascending order; `ValueError` on a repeat or a backward span."""
+    """Node numbers such as ``1-8`` or ``1-4,7`` in ascending order. Zero, a repeat or a backward span is refused."""
     found: list[int] = []
     for part in str(written).replace(" ", "").split(","):
-        match = _NUMBERS_PART.match(part)
+        match = _NUMBERS_PART.fullmatch(part)
         if match is None:
-            raise ValueError(f"'{part}' is not a number or a span of numbers; write for example 1-8 or 1-4,7")
+            raise NotAQuantity(
+                "numbers", f"'{part[:40]}' is not a number or a span of numbers", "write for example 1-8 or 1-4,7"
+            )
         first, last = int(match["first"]), int(match["last"] or match["first"])
         if last < first:
-            raise ValueError(f"'{part}' runs backwards; write {last}-{first}")
+            raise NotAQuantity("numbers", f"'{part}' runs backwards", f"write {last}-{first}")
         if first < 1:
-            raise ValueError(f"'{part}' contains 0; node numbers start at 1")
-        if last - first >= MAXIMUM_EXPANSION:
-            raise ValueError(f"'{part}' is more than {MAXIMUM_EXPANSION} numbers")
+            raise NotAQuantity("numbers", f"'{part}' contains 0", "start at 1: a node's number is its identity")
+        if len(found) + last - first >= MAXIMUM_EXPANSION:
+            raise NotAQuantity(
+                "numbers", f"'{part}' makes more than {MAXIMUM_EXPANSION:,} numbers", "write the numbers that are really there"
+            )
         found.extend(range(first, last + 1))
-    repeated = sorted({number for number in found if found.count(number) > 1}) if len(found) != len(set(found)) else []
+    repeated = sorted(number for number, times in Counter(found).items() if times > 1)
     if repeated:
-        raise ValueError(f"'{written}' names {', '.join(map(str, repeated))} more than once")
+        named = ", ".join(map(str, repeated[:5]))
+        raise NotAQuantity("numbers", f"{named} stands there more than once", "write every number once")
     return tuple(sorted(found))
 
 
 def port_names(written: str) -> tuple[str, ...]:
     """Switch ports such as ``Ethernet1-8``, ``Ethernet1,3`` or ``Ethernet49/1-52/1`` as single names, in written order.
 
-    Raises `ValueError` when the text is not a port list, runs backwards or mixes sub-ports in one span.
+    A text that is no port list, a backward span and a span over different sub-ports are refused.
     """
     names: list[str] = []
     stem = ""
     for part in written.replace(" ", "").split(","):
-        match = _PORTS_PART.match(part)
+        match = _PORTS_PART.fullmatch(part)
         if match is None or not (match["stem"] or stem):
-            raise ValueError(f"'{part}' is not a port or a span of ports; write for example Ethernet1-8 or Ethernet49/1")
+            raise NotAQuantity(
+                "ports", f"'{part[:40]}' is not a port or a span of ports", "write for example Ethernet1-8 or Ethernet49/1"
+            )
         stem = match["stem"] or stem
         suffix = match["suffix"] or ""
         first, last = int(match["first"]), int(match["last"] or match["first"])
+        if (match["last_stem"] or stem) != stem:
+            raise NotAQuantity("ports", f"'{part}' mixes two kinds of port", "write one span for each kind of port")
         if match["last"] and (match["last_suffix"] or suffix) != suffix:
-            raise ValueError(f"'{part}' mixes sub-ports; write one span for each sub-port")
+            raise NotAQuantity("ports", f"'{part}' mixes sub-ports", "write one span for each sub-port")
         if last < first:
-            raise ValueError(f"'{part}' runs backwards; write {stem}{last}-{first}")
-        if last - first >= MAXIMUM_EXPANSION:
-            raise ValueError(f"'{part}' is more than {MAXIMUM_EXPANSION} ports")
+            raise NotAQuantity("ports", f"'{part}' runs backwards", f"write {stem}{last}{suffix}-{first}{suffix}")
+        if len(names) + last - first >= MAXIMUM_EXPANSION:
+            raise NotAQuantity(
+                "ports", f"'{part}' makes more than {MAXIMUM_EXPANSION:,} ports", "write the ports that are really there"
+            )
         names.extend(f"{stem}{number}{suffix}" for number in range(first, last + 1))
     return tuple(names)
 
@@ -97,8 +128,10 @@ class SwitchPorts:
 
 
 def switch_ports(written: str) -> SwitchPorts:
-    """``tor-1 Ethernet1-8`` as a `SwitchPorts`; `ValueError` when it is not a switch name and a port list."""
+    """``tor-1 Ethernet1-8`` as a `SwitchPorts`."""
     switch, separator, ports = written.strip().partition(" ")
     if not separator:
-        raise ValueError(f"'{written}' does not name a switch and its ports; write for example: tor-1 Ethernet1-8")
+        raise NotAQuantity(
+            "ports", f"'{written[:40]}' does not name a switch and its ports", "write for example: tor-1 Ethernet1-8"
+        )
     return SwitchPorts(switch=switch, ports=port_names(ports))

@@ -1,0 +1,50 @@
+"""Load a site file: text to tree to model, then the rules; every problem of the file in one run.
+
+`load` gives the Site or raises `SiteErrors`; `check` gives both what there is and what is wrong. Neither raises anything else, whatever
+the file holds, and neither changes anything.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pinion.site.errors import Problem, Report, SiteErrors
+from pinion.site.model import Site
+from pinion.site.rules import apply
+from pinion.site.shape import Shaped
+from pinion.site.tree import MAXIMUM_BYTES, parse
+
+__all__ = ["Problem", "SiteErrors", "check", "load", "read"]
+
+
+def load(path: Path) -> Site:
+    """The site that the file *path* describes; `SiteErrors` with every problem when it has any."""
+    site, problems = check(path)
+    if site is None or problems:
+        raise SiteErrors(problems)
+    return site
+
+
+def check(path: Path) -> tuple[Site | None, tuple[Problem, ...]]:
+    """The site that the file *path* describes, or None, and every problem that it has (none when there is a site)."""
+    report = Report(file=str(path))
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAXIMUM_BYTES + 1)
+    except (OSError, ValueError) as failed:
+        reason = failed.strerror if isinstance(failed, OSError) and failed.strerror else str(failed)
+        report.at("FILE-001", 1, 1, reason=reason)
+        return None, report.problems
+    return read(data, str(path))
+
+
+def read(data: bytes, file: str) -> tuple[Site | None, tuple[Problem, ...]]:
+    """As `check`, for the content *data* of a file that messages call *file*."""
+    report = Report(file=file)
+    root = parse(data, report)
+    if root is None:
+        return None, report.problems
+    shaped = Shaped(root, report)
+    apply(shaped, report)
+    problems = report.problems
+    return (None if problems or shaped.mended else shaped.site), problems

@@ -1,0 +1,337 @@
+"""From the tree to the model: every key known, every value of the right kind, and every mistake in words of the site file.
+
+When something is wrong, the rest is mended (the bad entry is taken out, a misspelt key is read as the one that was meant), so that
+the rules can still look at it and one run reports everything. A mended site is never handed out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from pinion.site.errors import Path, Report
+from pinion.site.model import DNS_LABEL, MAC_ADDRESS, NAME, Network, Rack, Site, Statement, Switch
+from pinion.site.quantities import NotAQuantity
+from pinion.site.tree import Entry, Mapping, Node, Scalar, Sequence, entry_at, plain
+
+#: Each round takes something out, and the model is this deep at most twice over.
+_ROUNDS = 24
+
+_QUANTITY_CODES = {"duration": "SITE-009", "percentage": "SITE-010", "numbers": "SITE-011", "ports": "SITE-012"}
+
+#: pydantic's names for "this should be …", as a person says it.
+_EXPECTED = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "dict_type": "a mapping (key: value)",
+    "model_type": "a mapping (key: value)",
+    "tuple_type": "a list",
+}
+_BOUNDS = {"greater_than_equal": "ge", "less_than_equal": "le"}
+
+
+class _Partial(Site):
+    """A site of which whole sections may be missing, for a site file with mistakes."""
+
+    version: Literal[1] = 1
+    site: str = "unnamed"
+    region: str = "unnamed"
+    racks: dict[str, Rack] = {}
+    networks: dict[str, Network] = {}
+    switches: dict[str, Switch] = {}
+
+
+class Shaped:
+    """The outcome: *site* to look at (mended where *mended*), and the way from its keys back to the file."""
+
+    def __init__(self, root: Mapping, report: Report) -> None:
+        self.root = root
+        self.mended = False
+        self._report = report
+        self._renamed: dict[Path, str] = {}
+        self._data = plain(root)
+        report.position, report.silent = self.position, self.faulty
+        self.site: Site = self._read()
+
+    # --- positions -----------------------------------------------------------------------------------------------------
+
+    def written(self, path: Path) -> Path:
+        """*path* with every key as the person wrote it."""
+        found: Path = ()
+        for step in path:
+            found = (*found, self._renamed.get((*found, step), step))
+        return found
+
+    def entry(self, path: Path) -> Entry | None:
+        """The entry of the file at *path*; None when it is not there."""
+        return entry_at(self.root, self.written(path))
+
+    def position(self, path: Path, at_key: bool) -> tuple[int, int]:
+        """Line and column of the value at *path*, or of its key; of the nearest parent's key when it is not in the file."""
+        entry = self.entry(path)
+        if entry is None:
+            parent = next((found for size in range(len(path) - 1, 0, -1) if (found := self.entry(path[:size]))), None)
+            return (parent.line, parent.column) if parent is not None else (self.root.line, self.root.column)
+        if at_key or not isinstance(entry.node, Scalar):
+            return entry.line, entry.column
+        return entry.node.line, entry.node.column
+
+    def faulty(self, path: Path) -> bool:
+        """Whether the value at *path* has a problem already."""
+        entry = self.entry(path)
+        return entry is not None and entry.node.faulty
+
+    # --- validation ----------------------------------------------------------------------------------------------------
+
+    def _read(self) -> Site:
+        model: type[Site] = Site
+        seen: set[Path] = set()
+        for turn in range(_ROUNDS):
+            try:
+                return model.model_validate_json(json.dumps(self._data), strict=True)
+            except ValidationError as refused:
+                errors = refused.errors(include_url=False)
+            self.mended, model = True, _Partial
+            for error in errors:
+                # Later rounds only meet what earlier ones made: a key that is missing because its value was taken out.
+                self._take(error, seen, first=turn == 0)
+        return _Partial()
+
+    def _take(self, error: ErrorDetails, seen: set[Path], *, first: bool) -> None:
+        """Report one error and mend what it is about."""
+        at_key = error["loc"][-1:] == ("[key]",)
+        path: Path = tuple(step for step in error["loc"] if step != "[key]")
+        if error["type"] == "missing":
+            if not self._misspelt(path):
+                if first:
+                    self._missing(path)
+                self._drop(path[:-1])
+            return
+        if (first or path not in seen) and not self.faulty(path):
+            self._describe(error, path, at_key=at_key)
+        seen.add(path)
+        if error["type"] == "extra_forbidden" and (meant := self._meant(path)) is not None:
+            self._rename(path, meant)
+        elif at_key and (harmless := _harmless(str(path[-1]))) is not None:
+            self._rename(path, harmless)
+        else:
+            self._drop(path)
+
+    def _missing(self, path: Path) -> None:
+        parent = self.entry(path[:-1])
+        if parent is not None and parent.node.faulty:
+            return
+        written = entry_at(self.root, self.written(path))
+        if written is not None:
+            return
+        place = "the site file" if len(path) == 1 else f"'{path[-2]}'"
+        meaning = _meaning(path)
+        self._report.on("SITE-002", path, at_key=True, key=path[-1], place=place, hint=f" ({meaning})" if meaning else "")
+
+    def _misspelt(self, path: Path) -> bool:
+        """Whether a misspelt key beside it is what the missing key at *path* was meant to be."""
+        parent = self._mapping(path[:-1])
+        return parent is not None and any(self._meant((*path[:-1], key)) == path[-1] for key in parent)
+
+    def _meant(self, path: Path) -> str | None:
+        """The known key that the unknown key at *path* was meant to be, when it is not there yet."""
+        model, parent = model_at(path[:-1]), self._mapping(path[:-1])
+        if model is None or parent is None or str(path[-1]) in model.model_fields:
+            return None
+        near = self._report.near(path[-1], (name for name in model.model_fields if name not in parent))
+        return near
+
+    # --- words ---------------------------------------------------------------------------------------------------------
+
+    def _describe(self, error: ErrorDetails, path: Path, *, at_key: bool) -> None:
+        kind, context, key = error["type"], error.get("ctx", {}), str(path[-1]) if path else "the site file"
+        report = self._report
+        if kind == "extra_forbidden":
+            model = model_at(path[:-1])
+            known = list(model.model_fields) if model is not None else []
+            report.on("SITE-001", path, at_key=True, key=key, hint=report.hint(key, known))
+        elif kind == "value_error" and isinstance(quantity := context.get("error"), NotAQuantity):
+            report.on(_QUANTITY_CODES[quantity.kind], path, key=key, wrong=quantity.wrong, fix=quantity.fix)
+        elif kind in {"enum", "literal_error"}:
+            self._choice(error, path, at_key=at_key)
+        elif kind == "string_pattern_mismatch":
+            code = {DNS_LABEL: "SITE-006", NAME: "SITE-007", MAC_ADDRESS: "HW-013"}[context["pattern"]]
+            value = key if at_key else error["input"]
+            report.on(code, path, at_key=at_key, value=value, key=key, example=_label(str(value)))
+        elif kind in _BOUNDS:
+            code = "NET-002" if key == "vid" else "SITE-004"
+            report.on(code, path, key=key, value=error["input"], bounds=_bounds(path))
+        elif kind in {"too_short", "string_too_short"}:
+            report.on("SITE-013", path, at_key=True, key=key)
+        elif kind in {"string_too_long", "too_long"}:
+            report.on("SITE-014", path, key=key, limit=context["max_length"])
+        else:
+            self._kind(error, path, at_key=at_key)
+
+    def _choice(self, error: ErrorDetails, path: Path, *, at_key: bool) -> None:
+        if path == ("version",):
+            self._report.on("SITE-008", path, value=error["input"])
+            return
+        choices = re.findall(r"'([^']*)'", str(error.get("ctx", {}).get("expected", "")))
+        value = path[-1] if at_key else error["input"]
+        key = path[-2] if at_key else path[-1]
+        if not at_key and not isinstance(value, str):
+            self._wrong_kind(path, "text", value)
+            return
+        self._report.on("SITE-005", path, at_key=at_key, value=value, key=key, hint=self._report.hint(value, choices))
+
+    def _kind(self, error: ErrorDetails, path: Path, *, at_key: bool) -> None:
+        if at_key:
+            self._report.on("SITE-018", path, at_key=True, value=path[-1], key=path[-2])
+            return
+        self._wrong_kind(path, _EXPECTED.get(error["type"], error["msg"]), error["input"])
+
+    def _wrong_kind(self, path: Path, expected: str, value: object) -> None:
+        fix = f"write {expected}"
+        if expected == "text" and isinstance(value, (int, float)):
+            entry = self.entry(path)
+            written = entry.node.text if entry is not None and isinstance(entry.node, Scalar) else str(value)
+            fix = f'put it in quotes: "{written}"'
+        elif expected in {"a whole number", "a number", "true or false"} and isinstance(value, str):
+            fix = f"write {expected}, without quotes or unit"
+        self._report.on("SITE-003", path, key=path[-1] if path else "", expected=expected, found=_found(value), fix=fix)
+
+    # --- mending -------------------------------------------------------------------------------------------------------
+
+    def _mapping(self, path: Path) -> dict[str, object] | None:
+        found: object = self._data
+        for step in path:
+            if isinstance(found, dict):
+                found = found.get(str(step))
+            elif isinstance(found, list) and isinstance(step, int) and step < len(found):
+                found = found[step]
+            else:
+                return None
+        return found if isinstance(found, dict) else None
+
+    def _drop(self, path: Path) -> None:
+        """Take the value at *path* out; of a list, the whole list. The root stays: `_Partial` needs none of its keys."""
+        if not path:
+            return
+        parent = self._mapping(path[:-1])
+        if parent is None:
+            self._drop(path[:-1])
+        else:
+            parent.pop(str(path[-1]), None)
+
+    def _rename(self, path: Path, name: str) -> None:
+        parent = self._mapping(path[:-1])
+        if parent is None or name in parent or str(path[-1]) not in parent:
+            self._drop(path)
+            return
+        parent[name] = parent.pop(str(path[-1]))
+        self._renamed[(*self.written(path[:-1]), name)] = str(path[-1])
+
+
+def _label(text: str) -> str:
+    """A DNS label that resembles *text*."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:63].strip("-") or "name-1"
+
+
+def _harmless(name: str) -> str | None:
+    """A good name to look at an entry under whose own name is not; None when there is none."""
+    found = _label(name)
+    return found if found != name else None
+
+
+def _found(value: object) -> str:
+    match value:
+        case bool():
+            return "a truth value"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case _:
+            return "nothing"
+
+
+# --- what the model says of a path -----------------------------------------------------------------------------------------
+
+
+def _step(annotation: Any, step: str | int) -> Any:  # noqa: ANN401 - annotations have no type of their own
+    """The annotation of *step* inside *annotation*; None when there is none."""
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in {Union, UnionType}:
+        return next((found for choice in get_args(annotation) if (found := _step(choice, step)) is not None), None)
+    if get_origin(annotation) is dict:
+        return get_args(annotation)[1]
+    if get_origin(annotation) is tuple:
+        return get_args(annotation)[0]
+    if isinstance(annotation, type) and issubclass(annotation, Statement):
+        field = annotation.model_fields.get(str(step))
+        return None if field is None else Annotated[field.annotation, field]
+    return None
+
+
+def _at(path: Path) -> Any:  # noqa: ANN401
+    annotation: Any = Site
+    for step in path:
+        annotation = _step(annotation, step)
+    return annotation
+
+
+def model_at(path: Path) -> type[Statement] | None:
+    """The model of the mapping at *path* of a site file; None when the model knows no mapping there."""
+    choices = [_at(path)]
+    while choices:
+        choice = choices.pop()
+        if get_origin(choice) is Annotated:
+            choices.append(get_args(choice)[0])
+        elif get_origin(choice) in {Union, UnionType}:
+            choices.extend(get_args(choice))
+        elif isinstance(choice, type) and issubclass(choice, Statement):
+            return choice
+    return None
+
+
+def _meaning(path: Path) -> str:
+    """What the model says of the key at *path*, in a few words."""
+    annotation = _at(path)
+    return str(get_args(annotation)[1].description or "") if get_origin(annotation) is Annotated else ""
+
+
+def _bounds(path: Path) -> str:
+    """The bounds of the number at *path*: ``from 1 to 4094``."""
+    bounds: dict[str, object] = {}
+    choices = [_at(path)]
+    while choices:
+        choice = choices.pop()
+        if get_origin(choice) in {Union, UnionType}:
+            choices.extend(get_args(choice))
+        elif get_origin(choice) is Annotated:
+            inner, *metadata = get_args(choice)
+            choices.append(inner)
+            for item in [*metadata, *(more for each in metadata for more in getattr(each, "metadata", ()))]:
+                for name in ("ge", "le"):
+                    if (limit := getattr(item, name, None)) is not None:
+                        bounds[name] = limit
+    low = f"from {bounds['ge']}" if "ge" in bounds else ""
+    high = f"to {bounds['le']}" if "le" in bounds else "upwards"
+    return f"{low} {high}".strip()
+
+
+def node_text(node: Node) -> str:
+    """The text of a scalar, else what kind of thing it is."""
+    if isinstance(node, Scalar):
+        return node.text
+    return "a list" if isinstance(node, Sequence) else "a mapping"
