@@ -1,0 +1,70 @@
+"""The Kubernetes cluster on the NVLink servers: node labels and taints, namespaces with their accounts and default-deny policies."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from pinion.plan.model import ClusterPlan, NamespacePlan, NodePlan
+
+
+class GpuCluster(pulumi.ComponentResource):
+    """What the cluster must hold before any service is placed on it.
+
+    Attributes:
+        provider: the Kubernetes provider of this cluster; services use the same one.
+        namespaces: namespace name to its resource.
+    """
+
+    def __init__(self, cluster: ClusterPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("pinion:infra:GpuCluster", cluster.control_plane, None, opts)
+        self.provider = kubernetes.Provider(
+            "cluster",
+            kubeconfig=pulumi.Config("kubernetes").require("kubeconfig"),
+            enable_server_side_apply=True,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        own = pulumi.ResourceOptions(parent=self, provider=self.provider)
+        self.nodes = [_node(node, own) for node in cluster.nodes]
+        self.namespaces = {namespace.name: _namespace(namespace, own) for namespace in cluster.namespaces}
+        self.register_outputs({})
+
+
+def _node(node: NodePlan, opts: pulumi.ResourceOptions) -> kubernetes.core.v1.NodePatch:
+    """Labels and taints of a node that its kubelet has registered; we own these fields and no others."""
+    return kubernetes.core.v1.NodePatch(
+        node.name,
+        metadata=kubernetes.meta.v1.ObjectMetaPatchArgs(name=node.name, labels=node.labels),
+        spec=kubernetes.core.v1.NodeSpecPatchArgs(
+            taints=[
+                kubernetes.core.v1.TaintPatchArgs(key=taint.key, value=taint.value, effect=taint.effect)
+                for taint in node.taints
+            ]
+        )
+        if node.taints
+        else None,
+        opts=opts,
+    )
+
+
+def _namespace(namespace: NamespacePlan, opts: pulumi.ResourceOptions) -> kubernetes.core.v1.Namespace:
+    made = kubernetes.core.v1.Namespace(
+        namespace.name, metadata=kubernetes.meta.v1.ObjectMetaArgs(name=namespace.name), opts=opts
+    )
+    inside = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[made]))
+    kubernetes.core.v1.ServiceAccount(
+        namespace.service_account,
+        metadata=kubernetes.meta.v1.ObjectMetaArgs(name=namespace.service_account, namespace=namespace.name),
+        automount_service_account_token=False,
+        opts=inside,
+    )
+    if namespace.default_deny:
+        kubernetes.networking.v1.NetworkPolicy(
+            f"{namespace.name}-default-deny",
+            metadata=kubernetes.meta.v1.ObjectMetaArgs(name="default-deny", namespace=namespace.name),
+            spec=kubernetes.networking.v1.NetworkPolicySpecArgs(
+                pod_selector=kubernetes.meta.v1.LabelSelectorArgs(), policy_types=["Ingress", "Egress"]
+            ),
+            opts=inside,
+        )
+    return made

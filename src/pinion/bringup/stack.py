@@ -1,0 +1,189 @@
+"""The Pulumi stack of a site: its configuration, stale locks of a killed run, and one `up` with progress.
+
+Invariants:
+
+* Secrets reach `pulumi config set` on standard input, never as an argument.
+* A lock is removed only when the process that took it on this machine is gone; a living run is never robbed of its lock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+from pulumi.automation import EngineEvent, LocalWorkspaceOptions, create_or_select_stack
+from pulumi.automation.errors import CommandError
+
+#: The backend that a fresh checkout uses; a team sets PULUMI_BACKEND_URL.
+LOCAL_BACKEND = ".pulumi-state"
+
+
+class StackError(Exception):
+    """The stack could not be prepared or brought up; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackSettings:
+    """What a stack must know beyond the site file: configuration key to (value, is it a secret)."""
+
+    values: Mapping[str, tuple[str, bool]]
+
+
+@dataclass(slots=True)
+class StackResult:
+    """What an update did: operation (``create``, ``update``, ``same`` …) to the number of resources."""
+
+    changes: dict[str, int] = field(default_factory=dict)
+    touched: list[str] = field(default_factory=list)
+
+    @property
+    def changed(self) -> int:
+        """How many resources were not left as they were."""
+        return sum(count for operation, count in self.changes.items() if operation != "same")
+
+
+def environment(root: Path) -> dict[str, str]:
+    """The environment of every pulumi command: local backend and passphrase file unless the user has chosen others."""
+    found = dict(os.environ)
+    found.setdefault("PINION_ROOT", str(root))
+    if "PULUMI_BACKEND_URL" not in found:
+        state = root / LOCAL_BACKEND
+        state.mkdir(mode=0o700, exist_ok=True)
+        found["PULUMI_BACKEND_URL"] = f"file://{state}"
+    if "PULUMI_CONFIG_PASSPHRASE" not in found and "PULUMI_CONFIG_PASSPHRASE_FILE" not in found:
+        found["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(_passphrase_file(root))
+    found.setdefault("PULUMI_SKIP_UPDATE_CHECK", "true")
+    return found
+
+
+def _passphrase_file(root: Path) -> Path:
+    """The passphrase of the local backend, made once, readable by its owner alone."""
+    import secrets  # only the first run needs it
+
+    path = root / LOCAL_BACKEND / "passphrase"
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(32))
+    return path
+
+
+def settings_from_endpoints(endpoints: Mapping[str, Any]) -> StackSettings:
+    """Stack configuration from an `endpoints.json`: where NetBox, switches and cluster are, and which files hold the credentials."""
+    values: dict[str, tuple[str, bool]] = {}
+    if netbox := endpoints.get("netbox"):
+        values["netbox:url"] = (netbox["url"], False)
+        values["netbox:token"] = (Path(netbox["token_file"]).read_text().strip(), True)
+        if netbox.get("ca_file"):
+            values["netbox:caFile"] = (netbox["ca_file"], False)
+    for switch in list((endpoints.get("switches") or {}).values())[:1]:
+        values["switch:username"] = (switch["user"], False)
+        values["switch:password"] = (Path(switch["password_file"]).read_text().strip(), True)
+        if switch.get("known_hosts"):
+            values["switch:knownHosts"] = (switch["known_hosts"], False)
+    if cluster := endpoints.get("kubernetes"):
+        values["kubernetes:kubeconfig"] = (cluster["kubeconfig"], False)
+    return StackSettings(values=values)
+
+
+def _pulumi(root: Path, arguments: list[str], given: str | None = None) -> str:
+    run = subprocess.run(
+        ["pulumi", "--non-interactive", *arguments],
+        cwd=root,
+        env=environment(root),
+        input=given if given is not None else "",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if run.returncode != 0:
+        raise StackError(f"pulumi {arguments[0]}: {run.stderr.strip() or run.stdout.strip()}")
+    return run.stdout
+
+
+def prepare(root: Path, site: str, settings: StackSettings) -> int:
+    """Create the stack when it is missing and bring its configuration to *settings*; returns how many values changed.
+
+    Raises `StackError` when pulumi refuses.
+    """
+    known = {stack["name"] for stack in json.loads(_pulumi(root, ["stack", "ls", "--json"]) or "[]")}
+    if site not in known:
+        _pulumi(root, ["stack", "init", site])
+    present = json.loads(_pulumi(root, ["config", "--stack", site, "--show-secrets", "--json"]) or "{}")
+    changed = 0
+    for key, (value, secret) in settings.values.items():
+        held = present.get(key)
+        if held is not None and held.get("value") == value and held.get("secret", False) == secret:
+            continue
+        _pulumi(root, ["config", "set", "--stack", site, "--secret" if secret else "--plaintext", key], given=value)
+        changed += 1
+    return changed
+
+
+def remove_stale_locks(root: Path, site: str) -> list[str]:
+    """Delete the locks of runs on this machine whose process is gone; returns what was removed. Only the file backend has such locks."""
+    url = environment(root)["PULUMI_BACKEND_URL"]
+    if not url.startswith("file://"):
+        return []
+    removed = []
+    for path in sorted(
+        Path(url.removeprefix("file://")).expanduser().glob(f".pulumi/locks/organization/pinion/{site}/*.json")
+    ):
+        try:
+            lock = json.loads(path.read_text())
+        except (OSError, ValueError):
+            lock = {}
+        pid = int(lock.get("pid", 0))
+        ours = lock.get("hostname", socket.gethostname()) == socket.gethostname()
+        if ours and not psutil.pid_exists(pid):
+            path.unlink(missing_ok=True)
+            removed.append(f"lock of process {pid}, which is gone")
+    return removed
+
+
+def up(
+    root: Path, site: str, *, refresh: bool, progress: Callable[[str], None], parallel: int | None = None
+) -> StackResult:
+    """Run `pulumi up` for *site*, telling *progress* of each resource that changes.
+
+    Raises `StackError` with the engine's diagnostics when the update fails; what succeeded is in the state.
+    """
+    result = StackResult()
+    diagnostics: list[str] = []
+
+    def on_event(event: EngineEvent) -> None:
+        if event.res_outputs_event is not None and str(event.res_outputs_event.metadata.op.value) not in {
+            "same",
+            "read",
+            "refresh",
+        }:
+            metadata = event.res_outputs_event.metadata
+            label = f"{metadata.op.value} {metadata.urn.rpartition('::')[2]} ({metadata.type})"
+            result.touched.append(label)
+            progress(label)
+        elif event.diagnostic_event is not None and event.diagnostic_event.severity == "error":
+            diagnostics.append(event.diagnostic_event.message.strip())
+        elif event.summary_event is not None:
+            result.changes = {
+                str(getattr(op, "value", op)): count for op, count in event.summary_event.resource_changes.items()
+            }
+
+    workspace = LocalWorkspaceOptions(work_dir=str(root), env_vars=environment(root))
+    try:
+        create_or_select_stack(site, work_dir=str(root), opts=workspace).up(
+            on_event=on_event, refresh=refresh, parallel=parallel, suppress_outputs=True, color="never"
+        )
+    except CommandError as error:
+        reasons = "\n".join(dict.fromkeys(line for line in diagnostics if line)) or str(error)
+        raise StackError(f"pulumi up of stack {site} failed:\n{reasons}") from None
+    return result

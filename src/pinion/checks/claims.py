@@ -1,0 +1,220 @@
+"""Every claim that a plan makes, as Checks. Pure: the same plan gives the same checks in the same order."""
+
+from __future__ import annotations
+
+from pinion.checks.hosts import host_checks
+from pinion.checks.model import (
+    Check,
+    ClusterProbe,
+    HttpProbe,
+    PingProbe,
+    RecordProbe,
+    SwitchProbe,
+    Topic,
+)
+from pinion.plan.addressing import host
+from pinion.plan.model import DeviceKind, DevicePlan, Plan, SwitchPlan, SwitchPort
+from pinion.site.catalog import Evidence
+
+#: NetBox is the real one wherever it runs: what it answers is measured, not emulated.
+_RECORD_EVIDENCE = Evidence.MEASURED
+
+_UP_AGAIN = "run `pinion up {site}` (or `pulumi up`) to repair it"
+
+
+def checks(plan: Plan) -> tuple[Check, ...]:
+    """All checks of *plan*, by topic."""
+    return (
+        *_records(plan),
+        *(check for switch in plan.switches for check in _switch(plan, switch)),
+        *_reachability(plan),
+        *host_checks(plan),
+        *_cluster(plan),
+        *_services(plan),
+    )
+
+
+def _records(plan: Plan) -> list[Check]:
+    names = [
+        ("site", plan.site, "site"),
+        *(("vlan", vlan.name, vlan.origin) for vlan in plan.vlans),
+        *(("device", device.name, device.origin) for device in plan.devices),
+    ]
+    return [
+        Check(
+            id=f"records.{kind}.{name}",
+            topic=Topic.RECORDS,
+            subject=name,
+            claim=f"NetBox holds {kind} {name}",
+            expected="as planned",
+            probe=RecordProbe(object=kind, name=name),  # type: ignore[arg-type]
+            remedy=_UP_AGAIN.format(site=plan.site),
+            origin=origin,
+            best=_RECORD_EVIDENCE,
+        )
+        for kind, name, origin in names
+    ]
+
+
+def port_state(port: SwitchPort) -> str:
+    """One port as a phrase that a check can expect: ``access 101``, ``trunk 100,101`` or ``shut``."""
+    if not port.enabled:
+        return "shut"
+    if port.access_vlan is not None:
+        return f"access {port.access_vlan}"
+    return f"trunk {','.join(map(str, port.trunk_vlans))}"
+
+
+def _switch(plan: Plan, switch: SwitchPlan) -> list[Check]:
+    remedy = _UP_AGAIN.format(site=plan.site)
+
+    def check(element: str, key: str, claim: str, expected: str, origin: str) -> Check:
+        return Check(
+            id=f"fabric.{switch.name}.{element}.{key}",
+            topic=Topic.FABRIC,
+            subject=switch.name,
+            claim=claim,
+            expected=expected,
+            probe=SwitchProbe(switch=switch.name, element=element, key=key),  # type: ignore[arg-type]
+            remedy=remedy,
+            origin=origin,
+            best=switch.evidence,
+        )
+
+    return [
+        *(
+            check("vlan", str(vlan.vid), f"VLAN {vlan.vid} is named", vlan.name, f"networks.{vlan.name}")
+            for vlan in switch.vlans
+        ),
+        *(check("port", port.name, f"port {port.name} is", port_state(port), port.origin) for port in switch.ports),
+        *(
+            check("svi", str(svi.vid), f"gateway of VLAN {svi.vid} is", svi.address, switch.origin)
+            for svi in switch.svis
+        ),
+    ]
+
+
+def _reachability(plan: Plan) -> list[Check]:
+    """Who must reach whom: every host its gateway and one host of every other routed VLAN; nobody an unrouted VLAN from outside."""
+    routed = {
+        prefix.prefix: prefix.gateway
+        for vlan in plan.vlans
+        for prefix in vlan.prefixes
+        if prefix.gateway and vlan.fabric
+    }
+    gateways = {vlan.name: prefix.gateway for vlan in plan.vlans for prefix in vlan.prefixes if prefix.prefix in routed}
+    isolated = {vlan.name for vlan in plan.vlans if vlan.fabric and not any(prefix.gateway for prefix in vlan.prefixes)}
+    hosts = [device for device in plan.devices if device.kind is not DeviceKind.SWITCH]
+    platforms = {platform.slug: platform.evidence for platform in plan.platforms}
+    found: list[Check] = []
+
+    def ping(source: DevicePlan, target: str, label: str, expected: str, origin: str) -> Check:
+        verb = "reaches" if expected == "reachable" else "is kept from"
+        return Check(
+            id=f"reachability.{source.name}.{label.replace(' ', '.')}",
+            topic=Topic.REACHABILITY,
+            subject=source.name,
+            claim=f"{source.name} {verb} {label} ({target})",
+            expected=expected,
+            probe=PingProbe(source=source.name, target=target),
+            remedy="compare the switch port and the cable of both ends with the plan: `pinion plan` prints them",
+            origin=origin,
+            best=platforms[source.platform],
+        )
+
+    for source in hosts:
+        vlans = {interface.untagged_vlan for interface in source.interfaces}
+        found += [
+            ping(source, gateways[name] or "", f"gateway of {name}", "reachable", source.origin)
+            for name in sorted(vlan for vlan in vlans if vlan in gateways)
+        ]
+        if source.kind is not DeviceKind.PI:
+            continue
+        for target in hosts:
+            for interface in target.interfaces:
+                vlan = interface.untagged_vlan
+                if target is source or vlan in vlans or not interface.addresses:
+                    continue
+                if vlan in gateways:
+                    label, expected = f"{target.name} {interface.name}", "reachable"
+                elif vlan in isolated:
+                    label, expected = f"{target.name} {interface.name} in {vlan}", "unreachable"
+                else:
+                    continue
+                found.append(ping(source, host(interface.addresses[0]), label, expected, source.origin))
+    return found
+
+
+def _cluster(plan: Plan) -> list[Check]:
+    if plan.cluster is None:
+        return []
+    platforms = {platform.slug: platform.evidence for platform in plan.platforms}
+    evidence = {device.name: platforms[device.platform] for device in plan.devices}
+    remedy = _UP_AGAIN.format(site=plan.site)
+    found: list[Check] = []
+    for node in plan.cluster.nodes:
+        facts = [
+            ("ready", "is Ready", "True"),
+            *((f"label {key}", f"has label {key}", value) for key, value in node.labels.items()),
+            *(
+                (f"taint {taint.key}", f"has taint {taint.key}", f"{taint.value}:{taint.effect}")
+                for taint in node.taints
+            ),
+        ]
+        found += [
+            Check(
+                id=f"cluster.node.{node.name}.{fact.replace(' ', '.')}",
+                topic=Topic.CLUSTER,
+                subject=node.name,
+                claim=f"node {node.name} {claim}",
+                expected=expected,
+                probe=ClusterProbe(object="Node", name=node.name, fact=fact),
+                remedy=remedy if fact != "ready" else f"look at the kubelet of {node.name}: journalctl -u kubelet",
+                origin=node.origin,
+                best=evidence[node.name],
+            )
+            for fact, claim, expected in facts
+        ]
+    control_plane = evidence[plan.cluster.control_plane]
+    for namespace in plan.cluster.namespaces:
+        objects = [("Namespace", None, namespace.name), ("ServiceAccount", namespace.name, namespace.service_account)]
+        if namespace.default_deny:
+            objects.append(("NetworkPolicy", namespace.name, "default-deny"))
+        found += [
+            Check(
+                id=f"cluster.{kind.lower()}.{namespace.name}.{name}",
+                topic=Topic.CLUSTER,
+                subject=namespace.name,
+                claim=f"{kind} {name} exists",
+                expected="True",
+                probe=ClusterProbe(object=kind, namespace=inside, name=name, fact="exists"),
+                remedy=remedy,
+                origin="services",
+                best=control_plane,
+            )
+            for kind, inside, name in objects
+        ]
+    return found
+
+
+def _services(plan: Plan) -> list[Check]:
+    if plan.cluster is None:
+        return []
+    platforms = {platform.slug: platform.evidence for platform in plan.platforms}
+    best = platforms[plan.device(plan.cluster.control_plane).platform]
+    return [
+        Check(
+            id=f"services.{release.name}.http",
+            topic=Topic.SERVICES,
+            subject=release.name,
+            claim=f"release {release.name} answers {release.probe_path} with status",
+            expected="200",
+            probe=HttpProbe(
+                namespace=release.namespace, service=release.name, port=release.port, path=release.probe_path
+            ),
+            remedy=f"look at its pods: kubectl -n {release.namespace} get pods",
+            origin=release.origin,
+            best=best,
+        )
+        for release in plan.cluster.releases
+    ]
