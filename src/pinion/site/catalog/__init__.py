@@ -1,6 +1,8 @@
 """The hardware catalogue: what each board, HAT, switch and server is, and what it cannot do.
 
 The facts live in the YAML files beside this module, one file a kind, each entry with its `source`. This module gives them types.
+What a thing cannot do is a field too: no `pcie`, a speed that is not in `speeds`, no `lossless` buffers, a platform that is not in
+`platforms`. The rules of the site file read these fields and know no hardware themselves.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pinion.site.quantities import port_names
 
+#: Speed of a port in Mbit/s.
+Speed = Annotated[int, Field(ge=10)]
+
 
 class Entry(BaseModel):
     """Base of every catalogue entry. *source* names the document that the facts come from."""
@@ -25,23 +30,33 @@ class Entry(BaseModel):
 
 
 class Hardware(Entry):
-    """A thing with a maker and a model name, as NetBox records them."""
+    """A thing with a maker and a model name, as NetBox records them.
+
+    *platforms* lists the operating systems that run on it; the lab's runs as a model of anything, so it is never listed.
+    *lab_only* things exist nowhere but in the lab.
+    """
 
     manufacturer: str
     model: str
+    platforms: tuple[str, ...] = ()
+    lab_only: bool = False
 
 
 class Port(BaseModel):
-    """One network port of a device. *type* is NetBox's interface type slug (for example ``1000base-t``)."""
+    """One network port of a device. *type* is NetBox's interface type slug (``1000base-t``); *speeds* are all that it can run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     type: str
+    speeds: Annotated[tuple[Speed, ...], Field(min_length=1)]
 
 
 class Board(Hardware):
-    """A single-board computer. *pcie* tells whether a PCIe HAT can be attached; *memory_mib* its memory."""
+    """A single-board computer. *pcie* tells whether a PCIe HAT can be attached; *memory_mib* its memory.
+
+    *max_mtu* is the largest MTU, in bytes, that the maker promises for its port.
+    """
 
     memory_mib: int
     pcie: bool
@@ -50,11 +65,14 @@ class Board(Hardware):
     max_mtu: int
 
 
-class Hat(Hardware):
-    """An accelerator HAT. *boards* lists the boards that can take it."""
+class Hat(Entry):
+    """An accelerator HAT. *boards* lists the boards that can take it; *tops* is the maker's figure in 10^12 operations per second."""
 
-    chip: str
-    boards: tuple[str, ...]
+    manufacturer: str
+    model: str
+    chip: Literal["hailo-8l", "hailo-8", "hailo-10h"]
+    tops: int
+    boards: Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class PortGroup(BaseModel):
@@ -64,7 +82,7 @@ class PortGroup(BaseModel):
 
     names: str
     type: str
-    speeds: tuple[int, ...]
+    speeds: Annotated[tuple[Speed, ...], Field(min_length=1)]
 
     def each(self) -> tuple[str, ...]:
         """The single port names of the group."""
@@ -72,11 +90,14 @@ class PortGroup(BaseModel):
 
 
 class SwitchModel(Hardware):
-    """A switch model. *management_port* is out-of-band. *max_mtu* is the largest layer-2 MTU its ports take."""
+    """A switch model. *management_port* is out-of-band. *max_mtu* is the largest layer-2 MTU its ports take.
+
+    *lossless* tells whether it has the buffers and the PFC that a lossless traffic class needs.
+    """
 
     units: int
     management_port: Port
-    ports: tuple[PortGroup, ...]
+    ports: Annotated[tuple[PortGroup, ...], Field(min_length=1)]
     max_mtu: int
     lossless: bool
 
@@ -85,7 +106,7 @@ class Server(Hardware):
     """A server profile: *ports* are its ordinary NICs in order, *rdma_ports* its RoCE NICs in order."""
 
     units: int
-    ports: tuple[Port, ...]
+    ports: Annotated[tuple[Port, ...], Field(min_length=1)]
     rdma_ports: tuple[Port, ...] = ()
     gpus: int = 0
     nvlink: bool = False
@@ -104,7 +125,8 @@ class Evidence(StrEnum):
 class Platform(Entry):
     """An operating system of a device.
 
-    *driver* is the dialect the switch driver speaks. *lab* machines are made by `pinion lab`. *evidence* is the best that a probe of it can give.
+    *driver* is the dialect the switch driver speaks. *lab* machines are made by `pinion lab`. *evidence* is the best that a probe of
+    it can give. *cnp_dscp* is the DSCP that its RoCE preset keeps for congestion notification packets.
     """
 
     name: str
@@ -112,6 +134,7 @@ class Platform(Entry):
     driver: Literal["eos"] | None = None
     lab: bool = False
     evidence: Evidence
+    cnp_dscp: int | None = None
 
 
 class Catalog(BaseModel):
@@ -130,6 +153,10 @@ class Catalog(BaseModel):
 def load() -> Catalog:
     """The catalogue that ships with this version of Pinion."""
     folder = resources.files(__package__)
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return Catalog.model_validate(
-        {kind: yaml.safe_load((folder / f"{kind}.yml").read_text(encoding="utf-8")) for kind in Catalog.model_fields}
+        {
+            kind: yaml.load((folder / f"{kind}.yml").read_text(encoding="utf-8"), Loader=loader)  # noqa: S506
+            for kind in Catalog.model_fields
+        }
     )
