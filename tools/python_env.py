@@ -45,7 +45,12 @@ class CannotBuildError(Exception):
 def digest_of_inputs(python: str) -> str:
     """Return a SHA-256 over all that decides what the environment holds, and where it lies."""
     digest = hashlib.sha256()
-    for path in (BOOTSTRAP_LOCK, LOCK, REPOSITORY / "pyproject.toml", *sorted((REPOSITORY / "requirements").glob("*.in"))):
+    for path in (
+        BOOTSTRAP_LOCK,
+        LOCK,
+        REPOSITORY / "pyproject.toml",
+        *sorted((REPOSITORY / "requirements").glob("*.in")),
+    ):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     version = subprocess.run([python, "-VV"], capture_output=True, text=True, check=True).stdout
     digest.update(f"{version}\0{REPOSITORY}".encode())
@@ -89,7 +94,13 @@ def run(command: list[str], what: str, environment: dict[str, str] | None = None
     started = time.monotonic()
     print(f"env: {what} …", flush=True)
     result = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, stdin=subprocess.DEVNULL
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
     if result.returncode != 0:
         tail = "\n".join(result.stdout.splitlines()[-25:])
@@ -101,12 +112,23 @@ def install_locked(venv: Path) -> None:
     """Install exactly what the lock names: by uv, else by pip."""
     python = str(venv / "bin" / "python")
     run([python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(BOOTSTRAP_LOCK)], "uv from its lock")
-    command = [str(venv / "bin" / "uv"), "pip", "sync", "--compile-bytecode", "--require-hashes", str(BOOTSTRAP_LOCK), str(LOCK)]
+    command = [
+        str(venv / "bin" / "uv"),
+        "pip",
+        "sync",
+        "--compile-bytecode",
+        "--require-hashes",
+        str(BOOTSTRAP_LOCK),
+        str(LOCK),
+    ]
     try:
         run(command, "packages from the lock", uv_environment(venv))
     except CannotBuildError as error:
         print(f"env: {error}\nenv: uv could not do it here, trying pip", flush=True)
-        run([python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(LOCK)], "packages from the lock, by pip")
+        run(
+            [python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(LOCK)],
+            "packages from the lock, by pip",
+        )
 
 
 def build(venv: Path, python: str, digest: str) -> None:
@@ -116,14 +138,27 @@ def build(venv: Path, python: str, digest: str) -> None:
         CannotBuildError: a step failed; the stamp is then missing, so the next run starts over.
     """
     (venv / STAMP).unlink(missing_ok=True)
-    usable = subprocess.run([str(venv / "bin" / "python"), "-c", "import pip"], capture_output=True, check=False).returncode == 0 if (
-        venv / "bin" / "python"
-    ).exists() else False
+    usable = (
+        subprocess.run([str(venv / "bin" / "python"), "-c", "import pip"], capture_output=True, check=False).returncode
+        == 0
+        if (venv / "bin" / "python").exists()
+        else False
+    )
     if not usable:
         shutil.rmtree(venv, ignore_errors=True)
         run([python, "-m", "venv", str(venv)], f"new environment {venv}")
     install_locked(venv)
-    own = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "-e"]
+    own = [
+        str(venv / "bin" / "python"),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "-e",
+    ]
     run([*own, str(REPOSITORY)], "pinion itself, editable")
     temporary = venv / (STAMP + ".new")
     temporary.write_text(json.dumps({"digest": digest}) + "\n")
