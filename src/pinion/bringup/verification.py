@@ -1,0 +1,64 @@
+"""Verify a site: the checks of its plan, given to the probers that its access allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pinion.bringup.access import Access
+from pinion.checks.claims import checks
+from pinion.checks.model import Finding
+from pinion.checks.probers import Prober, run_all
+from pinion.checks.probers.hosts import SshAccess, host_prober
+from pinion.plan.addressing import host
+from pinion.plan.model import Plan, SwitchPlan
+
+if TYPE_CHECKING:
+    from pinion.drivers.switch import SwitchDriver
+
+
+def verify(plan: Plan, access: Access, topics: Sequence[str] = ()) -> tuple[Finding, ...]:
+    """Run the checks of *plan* (all, or those of *topics*) and return one Finding each, in order."""
+    wanted = [check for check in checks(plan) if not topics or check.topic.value in topics]
+    return run_all(plan, wanted, probers(access))
+
+
+def probers(access: Access) -> list[Prober]:
+    """The probers that *access* suffices for. Drivers are imported only when they are used."""
+    found: list[Prober] = [host_prober(SshAccess(key=access.ssh_key, known_hosts=access.ssh_known_hosts))]
+    if access.netbox_url is not None and access.netbox_token is not None:
+        from pinion.checks.probers.records import record_prober
+        from pinion.drivers.netbox import NetBoxDriver
+
+        driver = NetBoxDriver(
+            url=access.netbox_url,
+            token=access.netbox_token.get_secret_value(),
+            ca_file=str(access.netbox_ca_file) if access.netbox_ca_file is not None else None,
+            fresh=30.0,
+        )
+        found.append(record_prober(driver))
+    if access.switch_username is not None and access.switch_password is not None:
+        from pinion.checks.probers.switches import switch_prober
+
+        found.append(switch_prober(lambda switch: _switch_driver(switch, access)))
+    if access.kubeconfig is not None:
+        from pinion.checks.probers.cluster import cluster_prober
+
+        found.append(cluster_prober(access.kubeconfig))
+    return found
+
+
+def _switch_driver(switch: SwitchPlan, access: Access) -> SwitchDriver:
+    from pinion.drivers.switch import SwitchAccess, open_driver
+
+    return open_driver(
+        switch.driver,
+        switch.name,
+        SwitchAccess(
+            host=host(switch.management_address),
+            port=switch.management_port,
+            username=access.switch_username,
+            password=access.switch_password,
+            known_hosts=access.switch_known_hosts,
+        ),
+    )

@@ -1,0 +1,104 @@
+"""`pinion verify`: prove each claim of the plan on the live site."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from pinion.bringup.access import access_of
+from pinion.bringup.stack import StackError
+from pinion.bringup.verification import verify as run_verification
+from pinion.checks.model import Finding, Outcome
+from pinion.checks.report import mark, render_html, write
+from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit, repository
+from pinion.plan import plan as compile_plan
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pinion verify lab
+  pinion verify lab --json | jq '.summary'
+  pinion verify dc-rack-12 --topic fabric --report /tmp/report.html
+"""
+)
+@click.argument("site")
+@click.option("--topic", "topics", multiple=True, help="Only claims of this topic; may be given more than once.")
+@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write the HTML report here.")
+@click.option("--all", "show_all", is_flag=True, help="List proved claims too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def verify(site: str, topics: tuple[str, ...], report: Path | None, show_all: bool, as_json: bool) -> None:
+    """Prove each claim of SITE's plan on the live site.
+
+    Exits with 0 when every claim is proved, 1 when one failed, 2 when one could not be tried.
+    """
+    path, loaded = load_or_exit(site, as_json=as_json)
+    compiled = compile_plan(loaded)
+    try:
+        access = access_of(repository(), compiled.site)
+    except StackError as error:
+        click.echo(str(error), err=True)
+        raise SystemExit(COULD_NOT_RUN) from None
+    findings = run_verification(compiled, access, topics)
+    if report is not None:
+        write(report, render_html(compiled, findings, taken=datetime.now(UTC), source=str(path)))
+    if as_json:
+        click.echo(json.dumps(_as_json(findings), indent=2))
+    else:
+        _print(findings, show_all=show_all, report=report)
+    raise SystemExit(exit_code(findings))
+
+
+def exit_code(findings: Sequence[Finding]) -> int:
+    """0 when all are proved, 1 when one failed, else 2 when one could not be tried (or none was asked for)."""
+    outcomes = {finding.outcome for finding in findings}
+    if Outcome.FAILED in outcomes:
+        return PROBLEM
+    return FINE if outcomes == {Outcome.PROVED} else COULD_NOT_RUN
+
+
+def _as_json(findings: Sequence[Finding]) -> dict[str, object]:
+    summary = Counter(finding.outcome.value for finding in findings)
+    evidence = Counter(str(finding.evidence) for finding in findings if finding.outcome is Outcome.PROVED)
+    return {
+        "summary": {outcome.value: summary[outcome.value] for outcome in Outcome},
+        "evidence": dict(sorted(evidence.items())),
+        "findings": [finding.model_dump(mode="json") for finding in findings],
+    }
+
+
+def _print(findings: Sequence[Finding], *, show_all: bool, report: Path | None) -> None:
+    console = Console()
+    summary = Table(box=None, pad_edge=False)
+    for title in ("topic", "proved", "failed", "not run", "evidence"):
+        summary.add_column(title, justify="right" if title in {"proved", "failed", "not run"} else "left")
+    for topic in dict.fromkeys(finding.check.topic for finding in findings):
+        own = [finding for finding in findings if finding.check.topic is topic]
+        counts = Counter(finding.outcome for finding in own)
+        evidence = Counter(str(finding.evidence) for finding in own if finding.outcome is Outcome.PROVED)
+        levels = ", ".join(f"{count} {level}" for level, count in sorted(evidence.items()))
+        summary.add_row(topic.value, *(str(counts[outcome]) for outcome in Outcome), levels or "none")
+    shown = [finding for finding in findings if show_all or finding.outcome is not Outcome.PROVED]
+    for finding in shown:
+        console.print(
+            f"{mark(finding.outcome)} {finding.check.claim}: expected {finding.check.expected}, found {finding.found}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+        if finding.outcome is not Outcome.PROVED:
+            console.print(
+                f"    {finding.check.origin}: {finding.check.remedy}", markup=False, highlight=False, soft_wrap=True
+            )
+    if shown:
+        console.print()
+    console.print(summary)
+    if report is not None:
+        console.print(f"report: {report}", highlight=False, soft_wrap=True)
