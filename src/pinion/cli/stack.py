@@ -1,0 +1,80 @@
+"""`pinion stack`: the Pulumi stack of a site. Everything here can be done with plain `pulumi` too; these commands save typing."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import click
+
+from pinion.bringup import stack as pulumi_stack
+from pinion.bringup.stack import StackError
+from pinion.cli.arguments import COULD_NOT_RUN, load_or_exit, repository
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def stack() -> None:
+    """Prepare the Pulumi stack of a site, bring it up, free it from the lock of a killed run."""
+
+
+@stack.command(epilog="\b\nExample:\n  pinion stack prepare dc-rack-12 --endpoints ~/dc-rack-12/endpoints.json")
+@click.argument("site")
+@click.option(
+    "--endpoints",
+    required=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="JSON file that says where NetBox, switches and cluster are and which files hold their credentials.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def prepare(site: str, endpoints: Path, as_json: bool) -> None:
+    """Create SITE's stack when it is missing and set its configuration; secrets are stored encrypted."""
+    _, loaded = load_or_exit(site, as_json=as_json)
+    try:
+        settings = pulumi_stack.settings_from_endpoints(json.loads(endpoints.read_text()))
+        changed = pulumi_stack.prepare(repository(), loaded.site, settings)
+    except (StackError, OSError, ValueError, KeyError) as error:
+        click.echo(f"{endpoints}: {error}", err=True)
+        raise SystemExit(COULD_NOT_RUN) from None
+    click.echo(
+        json.dumps({"changed": changed}) if as_json else f"stack {loaded.site}: {changed} configuration values changed"
+    )
+
+
+@stack.command(epilog="\b\nExample:\n  pinion stack up lab --refresh")
+@click.argument("site")
+@click.option(
+    "--refresh/--no-refresh", default=True, show_default=True, help="Read the world first, so that drift is repaired."
+)
+@click.option("--parallel", type=click.IntRange(min=1), help="How many resources at once; default: pulumi's own.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; progress goes to standard error.")
+def up(site: str, refresh: bool, parallel: int | None, as_json: bool) -> None:
+    """Run `pulumi up` for SITE after removing the lock of a killed run on this machine."""
+    _, loaded = load_or_exit(site, as_json=as_json)
+    started = time.monotonic()
+
+    def progress(line: str) -> None:
+        click.echo(line, err=as_json)
+
+    try:
+        for lock in pulumi_stack.remove_stale_locks(repository(), loaded.site):
+            progress(f"removed {lock}")
+        result = pulumi_stack.up(repository(), loaded.site, refresh=refresh, progress=progress, parallel=parallel)
+    except StackError as error:
+        click.echo(str(error), err=True)
+        raise SystemExit(COULD_NOT_RUN) from None
+    if as_json:
+        click.echo(json.dumps({"changes": result.changes, "changed": result.changed, "touched": result.touched}))
+    else:
+        same = result.changes.get("same", 0)
+        click.echo(f"{result.changed} changes, {same} unchanged, {time.monotonic() - started:.0f} s")
+
+
+@stack.command(epilog="\b\nExample:\n  pinion stack unlock lab")
+@click.argument("site")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def unlock(site: str, as_json: bool) -> None:
+    """Remove locks of SITE's stack whose process on this machine is gone. A running update keeps its lock."""
+    _, loaded = load_or_exit(site, as_json=as_json)
+    removed = pulumi_stack.remove_stale_locks(repository(), loaded.site)
+    click.echo(json.dumps({"removed": removed}) if as_json else "\n".join(removed) or "no stale lock")

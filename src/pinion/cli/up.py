@@ -1,0 +1,142 @@
+"""`pinion up` and `pinion down`: the whole of a site in one command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from pinion.bringup.stages import StageFailedError, StageResult, run, stages
+from pinion.cli.arguments import load_or_exit
+from pinion.plan import Plan
+from pinion.plan import plan as compile_plan
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pinion up lab                 the rack in a box, from nothing to a report
+  pinion up dc-rack-12          a real site whose stack is configured (docs/real-site.md)
+  pinion up lab --by pyinfra
+"""
+)
+@click.argument("site")
+@click.option("--instance", help="Name of the lab instance; default: the site's name.")
+@click.option(
+    "--by",
+    type=click.Choice(["ansible", "pyinfra"]),
+    default="ansible",
+    show_default=True,
+    help="What converges the hosts.",
+)
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where the HTML report goes; default: reports/SITE.html.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON at the end; progress goes to standard error.")
+def up(site: str, instance: str | None, by: str, report: Path | None, as_json: bool) -> None:
+    """Bring SITE up: lab machines (where the site has any), Pulumi, hosts, verification. Safe to kill and to run again."""
+    path, loaded = load_or_exit(site, as_json=as_json)
+    compiled = compile_plan(loaded)
+    endpoints = _lab_endpoints(compiled, instance or compiled.site)
+    written = (report or Path("reports") / f"{compiled.site}.html").resolve()
+    began = time.monotonic()
+    results: list[StageResult] = []
+    for stage in stages(compiled, str(path), instance, by=by, report=written, endpoints=endpoints):
+
+        def say(text: str, name: str = stage.name) -> None:
+            click.echo(f"[{time.monotonic() - began:6.1f}s] {name:<7} {text}", err=as_json)
+
+        say("begins")
+        try:
+            results.append(run(stage, say))
+        except StageFailedError as error:
+            click.echo(
+                f"[{time.monotonic() - began:6.1f}s] {stage.name:<7} failed:\n{error}\nRun the same command again to go on.",
+                err=True,
+            )
+            raise SystemExit(error.code) from None
+        say(f"{results[-1].changes} changes in {results[-1].seconds:.1f} s")
+    if as_json:
+        click.echo(
+            json.dumps(
+                [
+                    {"stage": r.name, "changes": r.changes, "seconds": round(r.seconds, 1), "code": r.code}
+                    for r in results
+                ]
+            )
+        )
+    else:
+        _summary(compiled, results, endpoints, written)
+    raise SystemExit(results[-1].code)
+
+
+def _lab_endpoints(plan: Plan, instance: str) -> Path | None:
+    """Where the lab writes down its services; None for a site without lab devices."""
+    if not any(device.lab for device in plan.devices):
+        return None
+    from pinion.lab.state import state_root
+
+    return state_root() / instance / "endpoints.json"
+
+
+def _summary(plan: Plan, results: Sequence[StageResult], endpoints: Path | None, report: Path) -> None:
+    console = Console()
+    table = Table(box=None, pad_edge=False)
+    for title in ("stage", "changes", "seconds"):
+        table.add_column(title, justify="left" if title == "stage" else "right")
+    for result in results:
+        table.add_row(result.name, str(result.changes), f"{result.seconds:.1f}")
+    console.print()
+    console.print(table)
+    proof: Mapping[str, object] = results[-1].answer
+    console.print(
+        f"\nexists   {len(plan.devices)} devices, {len(plan.vlans)} VLANs, {len(plan.switches)} switches, {len(plan.hosts)} hosts"
+    )
+    console.print(f"claims   {_counts(proof.get('summary'))}")
+    console.print(f"evidence {_counts(proof.get('evidence'))}")
+    if endpoints is not None and endpoints.is_file():
+        known = json.loads(endpoints.read_text())
+        console.print(
+            f"NetBox   {known.get('netbox', {}).get('browser_url', 'not running')}", highlight=False, soft_wrap=True
+        )
+        console.print(
+            f"API      {known.get('kubernetes', {}).get('server', 'not running')}", highlight=False, soft_wrap=True
+        )
+        console.print("inside   make shell", highlight=False)
+    console.print(f"report   {report}", highlight=False, soft_wrap=True)
+
+
+def _counts(counted: object) -> str:
+    return (
+        ", ".join(f"{count} {name}" for name, count in counted.items())
+        if isinstance(counted, Mapping) and counted
+        else "none"
+    )
+
+
+@click.command(epilog="\b\nExample:\n  pinion down lab")
+@click.argument("site")
+@click.option("--instance", help="Name of the lab instance; default: the site's name.")
+@click.option("--purge", is_flag=True, help="Also delete the data of its machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def down(site: str, instance: str | None, purge: bool, as_json: bool) -> None:
+    """Take the lab of SITE down. A real site has nothing to take down: use `pulumi destroy`."""
+    arguments = [
+        *(["--instance", instance] if instance else []),
+        *(["--purge"] if purge else []),
+        *(["--json"] if as_json else []),
+    ]
+    raise SystemExit(
+        subprocess.run(
+            [sys.executable, "-m", "pinion", "lab", "down", "--site", site, *arguments], check=False
+        ).returncode
+    )
