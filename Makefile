@@ -1,11 +1,70 @@
 # Pinion: the commands. `make` alone lists them.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
+# Debian's own interpreter first: an interpreter of a version manager may lack venv or be another version in each folder.
+PYTHON = $(firstword $(wildcard /usr/bin/python3) python3)
+SITE ?= lab
+# More options for pytest: make test PYTEST='-m "not lab" -x'
+PYTEST ?=
+RUN := bin/pinion-env
 
-.PHONY: help env
+.PHONY: help up down test lint lint-ruff lint-types lint-imports lint-yaml lint-ansible lint-charts lock env host bootstrap tools shell clean
+
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
 
-env:  ## make or refresh .venv from the hashed lock files
+up: host env  ## the rack in a box, from nothing to the report (as root; SITE=lab)
+	@$(PYTHON) tools/obtain.py & builder=$$!; trap 'kill $$builder 2>/dev/null' EXIT; \
+	$(RUN) pinion up $(SITE) || exit $$?; wait $$builder
+
+down: env  ## take it down; leaves no process, mount, namespace or link (SITE=lab)
+	@$(RUN) pinion down $(SITE)
+
+test: host env tools  ## all tests, in a lab instance of their own (PYTEST='-k name' for some)
+	@$(RUN) python -m pytest -rs $(PYTEST)
+
+lint: env  ## ruff, mypy, import-linter, yamllint, ansible-lint, helm lint; all of them even when one fails
+	@$(MAKE) --no-print-directory --keep-going lint-ruff lint-types lint-imports lint-yaml lint-ansible lint-charts
+
+lint-ruff:
+	@echo "lint: ruff" && .venv/bin/ruff check --quiet . && .venv/bin/ruff format --quiet --check .
+
+lint-types:
+	@echo "lint: mypy" && .venv/bin/mypy --no-error-summary
+
+lint-imports:
+	@echo "lint: import-linter" && PATH=$(CURDIR)/.venv/bin:$$PATH .venv/bin/lint-imports --no-logo
+
+lint-yaml:
+	@echo "lint: yamllint" && .venv/bin/yamllint --strict .
+
+# ansible-lint looks for its siblings on PATH; offline: no Galaxy.
+lint-ansible:
+	@echo "lint: ansible-lint"; set -- $(wildcard playbooks roles); \
+	if (($$#)); then $(RUN) .venv/bin/ansible-lint --offline --strict -q "$$@"; fi
+
+lint-charts:
+	@echo "lint: helm"; set -- $(dir $(wildcard charts/*/Chart.yaml)); \
+	if (($$#)); then $(PYTHON) tools/obtain.py helm >/dev/null && $(RUN) helm lint --strict --quiet "$$@"; fi
+
+lock: env  ## compile requirements/*.in into the hashed lock files (UPGRADE=1: newest versions)
+	@.venv/bin/python tools/lock.py $(if $(UPGRADE),--upgrade)
+
+env: bootstrap  ## make or refresh .venv from the lock files
 	@$(PYTHON) tools/python_env.py --venv .venv
+
+tools: bootstrap  ## obtain the outside programs (the first time may build for 20 minutes)
+	@$(PYTHON) tools/obtain.py
+
+host: bootstrap  ## install the Debian packages that the host lacks (as root)
+	@$(PYTHON) tools/obtain.py debian
+
+bootstrap:
+	@bash tools/bootstrap.sh
+
+shell: env  ## a shell in which pulumi, ansible-playbook and kubectl work
+	@$(RUN) bash
+
+clean:  ## remove .venv and what tests and linters left; tools, images and state stay
+	rm -rf .venv .venv.lock build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .ansible src/*.egg-info
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
