@@ -21,10 +21,6 @@ import psutil
 from pulumi.automation import EngineEvent, LocalWorkspaceOptions, create_or_select_stack
 from pulumi.automation.errors import CommandError
 
-#: The backend that a fresh checkout uses; a team sets PULUMI_BACKEND_URL.
-LOCAL_BACKEND = ".pulumi-state"
-
-
 class StackError(Exception):
     """The stack could not be prepared or brought up; the text says why and what to do."""
 
@@ -50,32 +46,13 @@ class StackResult:
 
 
 def environment(root: Path) -> dict[str, str]:
-    """The environment of every pulumi command: local backend and passphrase file unless the user has chosen others."""
-    found = dict(os.environ)
-    found.setdefault("PINION_ROOT", str(root))
-    if "PULUMI_BACKEND_URL" not in found:
-        state = root / LOCAL_BACKEND
-        state.mkdir(mode=0o700, exist_ok=True)
-        found["PULUMI_BACKEND_URL"] = f"file://{state}"
-    if "PULUMI_CONFIG_PASSPHRASE" not in found and "PULUMI_CONFIG_PASSPHRASE_FILE" not in found:
-        found["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(_passphrase_file(root))
-    found.setdefault("PULUMI_SKIP_UPDATE_CHECK", "true")
-    return found
+    """The environment of every pulumi command. `bin/pinion-env` is where backend, passphrase file and PATH are decided.
 
-
-def _passphrase_file(root: Path) -> Path:
-    """The passphrase of the local backend, made once, readable by its owner alone."""
-    import secrets  # only the first run needs it
-
-    path = root / LOCAL_BACKEND / "passphrase"
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(32))
-    return path
+    Raises `StackError` when it was not used and the user has set no backend either.
+    """
+    if "PULUMI_BACKEND_URL" not in os.environ:
+        raise StackError("PULUMI_BACKEND_URL is not set; run this through bin/pinion-env, or set it and a passphrase yourself")
+    return {**os.environ, "PINION_ROOT": str(root)}
 
 
 def settings_from_endpoints(endpoints: Mapping[str, Any]) -> StackSettings:
