@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from python_env import REPOSITORY, uv_environment  # noqa: E402 - the path above comes first
+from python_env import REPOSITORY, uv_environment
 
 ROLES = ("site", "infra", "netbox", "switch", "cluster", "hosts")
 
@@ -49,14 +49,32 @@ def compile_lock(lock: Lock, *, upgrade: bool) -> None:
         SystemExit: the result names an address.
     """
     uv = REPOSITORY / ".venv" / "bin" / "uv"
-    options = ["--generate-hashes", "--universal", "--no-emit-index-url", "--no-emit-find-links", "--no-annotate", "--no-header", "--quiet"]
+    options = [
+        "--generate-hashes",
+        "--universal",
+        "--no-emit-index-url",
+        "--no-emit-find-links",
+        "--no-annotate",
+        "--no-header",
+        "--quiet",
+    ]
     if lock.inputs == RUNTIME:
         options += ["--constraint", "requirements/dev.txt"]
     if upgrade:
         options.append("--upgrade")
     environment = uv_environment(REPOSITORY / ".venv")
     environment.pop("UV_FIND_LINKS", None)
-    command = [str(uv), "pip", "compile", *options, "--python-version", lock.python, "--output-file", lock.output, *lock.inputs]
+    command = [
+        str(uv),
+        "pip",
+        "compile",
+        *options,
+        "--python-version",
+        lock.python,
+        "--output-file",
+        lock.output,
+        *lock.inputs,
+    ]
     print(f"lock: {lock.output}", flush=True)
     subprocess.run(command, cwd=REPOSITORY, env=environment, check=True, stdin=subprocess.DEVNULL)
     if "://" in (REPOSITORY / lock.output).read_text():

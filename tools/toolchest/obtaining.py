@@ -182,14 +182,13 @@ class Obtainer:
 
     def _ready(self, tool: Tool, source: str, detail: str, started: float, *, changed: bool) -> Result:
         seconds = time.monotonic() - started
-        took = f", {clock(seconds)}" if changed else ""
-        self._progress.finished(tool.name, f"ready ({source}{took})")
+        self._progress.finished(tool.name, f"ready ({source}, {clock(seconds)})", news=changed)
         path = str(self._cache.bin / tool.programs[0])
         return Result(tool.name, tool.version, source, detail, path, changed, round(seconds, 1), "")
 
     def _failed(self, tool: Tool, started: float) -> Result:
         reason = "; ".join(self._reasons.get(tool.name, ()))
-        self._progress.finished(tool.name, f"CANNOT BE HAD: {reason}")
+        self._progress.finished(tool.name, f"CANNOT BE HAD: {reason}", news=True)
         return Result(tool.name, tool.version, "", "", "", False, round(time.monotonic() - started, 1), reason)
 
     def _forget_downloads(self) -> None:

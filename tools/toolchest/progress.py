@@ -59,14 +59,15 @@ class Progress:
             self._now.pop(tool, None)
             self._waiting[tool] = estimate
 
-    def finished(self, tool: str, text: str) -> None:
-        """Note that a tool is ready, or failed."""
+    def finished(self, tool: str, text: str, *, news: bool) -> None:
+        """Note that a tool is ready, or failed; what was there already is counted without a line."""
         with self._lock:
             self._ready += 1
             self._now.pop(tool, None)
             self._waiting.pop(tool, None)
             ready = self._ready
-        self.say(f"{tool}: {text} ({ready} of {self._total})")
+        if news:
+            self.say(f"{tool}: {text} ({ready} of {self._total})")
 
     def seconds_left(self) -> float:
         """Return the estimate for all Go builds still to do; stages without an estimate count as 0."""
