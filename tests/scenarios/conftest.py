@@ -1,0 +1,53 @@
+"""One rack for all scenarios of a run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from scenarios.rack import REPOSITORY, Rack, write_project
+
+
+def sweep() -> None:
+    """Take down instances whose test run died without doing so."""
+    state = Path(os.environ.get("PINION_STATE", "/var/lib/pinion"))
+    for folder in state.glob("t[0-9]*") if state.is_dir() else ():
+        if re.fullmatch(r"t\d+", folder.name) and not psutil.pid_exists(int(folder.name[1:])):
+            subprocess.run(
+                [str(REPOSITORY / "bin/pinion-env"), "pinion", "lab", "down", "--instance", folder.name, "--purge"],
+                check=False,
+                timeout=300,
+            )
+
+
+@pytest.fixture(scope="session")
+def rack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
+    """A rack that is up and converged; taken down, with its data, at the end."""
+    if os.geteuid() != 0:
+        pytest.skip("a rack in a box needs root")
+    sweep()
+    root = tmp_path_factory.mktemp("site")
+    write_project(root)
+    made = Rack(root=root, instance=f"t{os.getpid()}")
+    try:
+        made.up()
+        yield made
+    finally:
+        made.run(
+            "pinion", "lab", "down", "--site", str(made.site_file), "--instance", made.instance, "--purge", check=False
+        )
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything here needs the rack."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.lab)
+            item.add_marker(pytest.mark.timeout(1800))

@@ -1,0 +1,54 @@
+"""Scenario 1: from nothing to a proved rack; again with nothing to do; isolation is real."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from scenarios.rack import SITE, Rack
+
+
+def test_everything_is_proved(rack: Rack, tmp_path: Path) -> None:
+    done = rack.inside(
+        "pinion", "verify", str(rack.site_file), "--json", "--report", str(tmp_path / "r.html"), check=False
+    )
+    answer = json.loads(done.stdout)
+    wrong = [f["check"]["claim"] + ": " + f["found"] for f in answer["findings"] if f["outcome"] != "proved"]
+    assert wrong == []
+    assert done.returncode == 0
+    assert answer["summary"]["proved"] > 100
+    assert set(answer["evidence"]) >= {"emulated", "measured"}
+    page = (tmp_path / "r.html").read_text()
+    assert SITE in page
+    assert "✗" not in page
+
+
+def test_a_second_up_changes_nothing_anywhere(rack: Rack) -> None:
+    stages = rack.up()
+    assert [stage["stage"] for stage in stages] == ["lab", "stack", "pulumi", "hosts", "verify"]
+    assert {stage["stage"]: stage["changes"] for stage in stages} == dict.fromkeys(
+        ["lab", "stack", "pulumi", "hosts", "verify"], 0
+    )
+
+
+def test_a_pod_answers_on_the_gpu_server(rack: Rack) -> None:
+    pods = json.loads(rack.kubectl("get", "pods", "-n", "edge-services", "-o", "json"))["items"]
+    assert pods
+    assert {pod["spec"]["nodeName"] for pod in pods} == {"nv-1"}
+    assert all(pod["status"]["phase"] == "Running" for pod in pods)
+
+
+def test_secrets_are_nowhere_in_the_clear(rack: Rack) -> None:
+    known = rack.endpoints()
+    secrets = [
+        Path(known["netbox"]["token_file"]).read_text().strip(),
+        Path(known["switches"]["tor-1"]["password_file"]).read_text().strip(),
+    ]
+    assert all(len(secret) >= 12 for secret in secrets)
+    files = [path for path in (rack.root / ".pulumi-state").rglob("*") if path.is_file()] + list(
+        rack.root.glob("Pulumi.*.yaml")
+    )
+    assert len(files) > 2
+    for path in files:
+        text = path.read_bytes()
+        assert not any(secret.encode() in text for secret in secrets), f"a secret stands in {path}"

@@ -1,0 +1,44 @@
+"""Scenario 3: a fifth Pi is one device, its address and its switch port; nothing that exists moves."""
+
+from __future__ import annotations
+
+from scenarios.rack import Rack
+
+
+def identities(rack: Rack) -> dict[str, int]:
+    """NetBox ids of everything that exists, by kind and name."""
+    found: dict[str, int] = {}
+    for path, key in (
+        ("dcim/devices/", "name"),
+        ("ipam/ip-addresses/", "address"),
+        ("ipam/vlans/", "name"),
+        ("ipam/prefixes/", "prefix"),
+    ):
+        for entry in rack.netbox(f"{path}?limit=1000")["results"]:
+            found[f"{path}{entry[key]}"] = entry["id"]
+    return found
+
+
+def test_a_fifth_pi(rack: Rack) -> None:
+    before = identities(rack)
+    rack.edit_site("numbers: 1-4", "numbers: 1-5")
+    # The image and the power of the new Pi: `up` boots it before it asks Pulumi for the rest.
+    rack.pinion("lab", "up", "--site", str(rack.site_file), "--instance", rack.instance)
+    steps = {step["urn"].rpartition("::")[2] + " " + step["op"]: step for step in rack.preview()}
+    assert set(steps) == {"pi-05 create", "tor-1 update"}
+    assert sorted(step["urn"].split("::")[2].rpartition("$")[2] for step in rack.preview()) == [
+        "kubernetes:core/v1:NodePatch",
+        "pinion:netbox:Device",
+        "pinion:netbox:Device",
+        "pinion:switch:Config",
+    ]
+    for step in rack.preview():
+        if step["op"] == "update":
+            paths = set(step["detailedDiff"] or {})
+            assert paths
+            assert all("Ethernet5" in path for path in paths), paths
+    rack.up()
+    after = identities(rack)
+    assert {key: after[key] for key in before} == before
+    assert set(after) - set(before) == {"dcim/devices/pi-05", "ipam/ip-addresses/10.78.101.14/24"}
+    assert "pi-05" in rack.kubectl("get", "nodes", "-l", "edge=pi")

@@ -1,0 +1,26 @@
+"""Scenario 5: twelve mistakes are twelve errors in one run, and nothing is touched."""
+
+from __future__ import annotations
+
+import shutil
+
+from scenarios.rack import REPOSITORY, SITE, Rack
+
+TWELVE = REPOSITORY / "tests/errors/twelve-mistakes/site.yml"
+
+
+def test_twelve_mistakes_stop_check_and_pulumi_alike(rack: Rack) -> None:
+    good = rack.site_file.read_bytes()
+    before = rack.netbox("core/object-changes/?limit=1")["count"]
+    try:
+        shutil.copy(TWELVE, rack.site_file)
+        checked = rack.pinion("site", "check", str(rack.site_file), check=False)
+        assert checked.returncode == 1
+        errors = [line for line in (checked.stdout + checked.stderr).splitlines() if f"{rack.site_file}:" in line]
+        assert len(errors) == 12
+        ran = rack.inside("pulumi", "up", "--yes", "--non-interactive", "--stack", SITE, check=False)
+        assert ran.returncode != 0
+        assert ran.stdout.count("site.yml:") >= 12
+    finally:
+        rack.site_file.write_bytes(good)
+    assert rack.netbox("core/object-changes/?limit=1")["count"] == before

@@ -1,0 +1,44 @@
+"""A stage is a command: its progress is passed on, its JSON is read, its failure ends the run with its own words and exit code."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from pinion.bringup.stages import Stage, StageFailedError, run
+
+
+def stage(program: str, tolerated: frozenset[int] = frozenset({0})) -> Stage:
+    return Stage("x", [sys.executable, "-c", program], lambda answer: int(answer.get("changed", 0)), tolerated)
+
+
+def test_progress_and_changes_arrive() -> None:
+    said: list[str] = []
+    result = run(
+        stage("import sys,json; print('working', file=sys.stderr); print(json.dumps({'changed': 3}))"), said.append
+    )
+    assert said == ["working"]
+    assert (result.changes, result.code) == (3, 0)
+
+
+def test_a_failure_carries_the_last_words_and_the_exit_code() -> None:
+    with pytest.raises(StageFailedError, match="no route to tor-1") as failed:
+        run(stage("import sys; print('no route to tor-1', file=sys.stderr); sys.exit(1)"), lambda _: None)
+    assert failed.value.code == 1
+
+
+def test_findings_are_no_failure() -> None:
+    result = run(stage("import sys; print('{}'); sys.exit(1)", frozenset({0, 1, 2})), lambda _: None)
+    assert result.code == 1
+
+
+def test_an_answer_that_is_not_json_is_an_error() -> None:
+    with pytest.raises(StageFailedError, match="JSON"):
+        run(stage("print('hello')"), lambda _: None)
+
+
+def test_a_stage_that_dies_by_a_signal_could_not_run() -> None:
+    with pytest.raises(StageFailedError) as failed:
+        run(stage("import os; os.kill(os.getpid(), 9)"), lambda _: None)
+    assert failed.value.code == 2
