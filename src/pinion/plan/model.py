@@ -217,20 +217,25 @@ class SwitchPlan(Planned):
 
 
 class HostUser(Planned):
-    """A system or login user. *authorized_keys* are OpenSSH public keys; *system* users get no login."""
+    """A system or login user; nobody has a password. *groups* are the further groups that it must be in.
+
+    *create_home* makes *home*, owned by the user, mode 0700. Keys and sudo rights are files of the concern.
+    """
 
     name: str
     system: bool
+    comment: str
+    home: str
+    create_home: bool
     shell: str
     groups: tuple[str, ...] = ()
-    authorized_keys: tuple[str, ...] = ()
-    sudo: bool = False
 
 
 class HostFile(Planned):
     """A file with its whole content. *mode* is octal text (``0644``). *notify* names units to reload when it changes.
 
-    *validate* is a command with ``%s`` for the candidate file, which must succeed before the file is put in place.
+    *validate_command* is a shell command with ``%s`` for the candidate file, which must succeed before the file is put in place.
+    *confirm* marks a file that could lock us out: after the reload a fresh login must succeed, or the host puts the old file back.
     """
 
     path: str
@@ -240,15 +245,20 @@ class HostFile(Planned):
     content: str
     notify: tuple[str, ...] = ()
     validate_command: str | None = None
+    confirm: bool = False
 
 
 class HostSysctl(Planned):
-    """A kernel parameter. *source* says where the value comes from; *namespaced* whether a container can see it."""
+    """A kernel parameter. *source* says where the value comes from; *namespaced* whether a network namespace has its own.
+
+    *live* false means that the host cannot show or set it (a container): it is in the sysctl file, and nothing more is claimed.
+    """
 
     key: str
     value: str
     source: str
     namespaced: bool
+    live: bool
 
 
 class HostUnit(Planned):
@@ -259,10 +269,22 @@ class HostUnit(Planned):
     active: bool
 
 
+class HostClaim(Planned):
+    """Something that must be true of the host as a whole, beyond what its parts say.
+
+    *command* is read-only POSIX shell, run as root; its trimmed output must be *expected*. *name* is unique within the concern.
+    """
+
+    name: str
+    claim: str
+    command: str
+    expected: str
+
+
 class Concern(Planned):
     """One concern of a host, whole: a role and a deploy of the same name consume the same entry.
 
-    *packages_absent* must not be installed. *files* are written by rename. *sysctl_file* holds *sysctls* and is loaded when it changes.
+    *packages_absent* must not be installed. *files* are written by rename. *sysctls* are also in one of *files*, for the next boot.
     """
 
     name: str
@@ -270,9 +292,9 @@ class Concern(Planned):
     packages_absent: tuple[str, ...] = ()
     users: tuple[HostUser, ...] = ()
     files: tuple[HostFile, ...] = ()
-    sysctl_file: str | None = None
     sysctls: tuple[HostSysctl, ...] = ()
     units: tuple[HostUnit, ...] = ()
+    claims: tuple[HostClaim, ...] = ()
 
 
 class HostPlan(Planned):

@@ -1,0 +1,203 @@
+"""A host in memory: the same Protocols as the real one, for tests of the engine and of those who call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pinion.drivers.hosts.onhost.journal import Journal, from_json
+from pinion.drivers.hosts.onhost.machine import FileState, HostError, Machine, UnitState, UserState
+from pinion.drivers.hosts.onhost.wanted import File, Unit, User
+
+#: Called before each step that changes the host, with the step's name. Raising there is a kill at that point.
+Step = Callable[[str], None]
+
+
+def _no_fault(_: str) -> None:
+    return
+
+
+@dataclass
+class MemoryHost:
+    """All state of a host. *known* are the packages that the archive has; *needs* maps a package to those that depend on it.
+
+    *refuse* maps a path to what its validation says. *read_by* is what each unit has read of each file so far.
+    """
+
+    known: set[str] = field(default_factory=set)
+    packages: set[str] = field(default_factory=set)
+    needs: dict[str, set[str]] = field(default_factory=dict)
+    accounts: dict[str, UserState] = field(default_factory=dict)
+    files: dict[str, FileState] = field(default_factory=dict)
+    refuse: dict[str, str] = field(default_factory=dict)
+    sysctls: dict[str, str] = field(default_factory=dict)
+    units: dict[str, UnitState] = field(default_factory=dict)
+    read_by: dict[str, dict[str, FileState]] = field(default_factory=dict)
+    journals: dict[str, str] = field(default_factory=dict)
+    guards: dict[str, tuple[dict[str, FileState | None], tuple[str, ...]]] = field(default_factory=dict)
+    locked_by: str | None = None
+    step: Step = _no_fault
+
+    def machine(self) -> Machine:
+        """The host as the engine sees it."""
+        return Machine(
+            _Packages(self), _Accounts(self), _Files(self), _Kernel(self), _Units(self), _Journals(self), _Guard(self)
+        )
+
+    def reload(self, unit: str) -> None:
+        """Let *unit* read its files again."""
+        self.read_by[unit] = dict(self.files)
+
+    def fire(self, name: str) -> None:
+        """Let the guard's time pass: what was not confirmed is undone."""
+        before, units = self.guards.pop(name)
+        for path, state in before.items():
+            if state is None:
+                self.files.pop(path, None)
+            else:
+                self.files[path] = state
+        for unit in units:
+            self.reload(unit)
+
+
+@dataclass
+class _Packages:
+    host: MemoryHost
+
+    def installed(self, names: Sequence[str]) -> frozenset[str]:
+        return frozenset(names) & frozenset(self.host.packages)
+
+    def install(self, names: Sequence[str]) -> None:
+        self.host.step("install")
+        for name in names:
+            if name not in self.host.known:
+                raise HostError(f"apt-get install {name}: Unable to locate package {name}")
+        self.host.packages |= set(names)
+
+    def remove(self, name: str) -> str | None:
+        self.host.step("remove package")
+        needed_by = self.host.needs.get(name, set()) & self.host.packages
+        if needed_by:
+            return f"needed by {', '.join(sorted(needed_by))}"
+        self.host.packages.discard(name)
+        return None
+
+
+@dataclass
+class _Accounts:
+    host: MemoryHost
+
+    def read(self, user: User) -> UserState | None:
+        state = self.host.accounts.get(user.name)
+        if state is None:
+            return None
+        shown = state.groups & frozenset(user.groups)
+        return UserState(state.comment, state.home, state.shell, shown, state.home_exists, state.whole)
+
+    def put(self, user: User) -> None:
+        self.host.step("user")
+        old = self.host.accounts.get(user.name)
+        groups = frozenset(user.groups) | (old.groups if old is not None else frozenset())
+        home = user.create_home or (old is not None and old.home_exists)
+        self.host.accounts[user.name] = UserState(user.comment, user.home, user.shell, groups, home)
+
+    def remove(self, name: str) -> None:
+        self.host.step("remove user")
+        self.host.accounts.pop(name, None)
+
+    def exists(self, name: str) -> bool:
+        return name in self.host.accounts
+
+
+@dataclass
+class _Files:
+    host: MemoryHost
+
+    def read(self, path: str) -> FileState | None:
+        return self.host.files.get(path)
+
+    def validate(self, file: File) -> str | None:
+        return self.host.refuse.get(file.path) if file.validate_command is not None else None
+
+    def put(self, path: str, state: FileState) -> None:
+        self.host.step("file")
+        self.host.files[path] = state
+
+    def remove(self, path: str) -> None:
+        self.host.step("remove file")
+        self.host.files.pop(path, None)
+
+
+@dataclass
+class _Kernel:
+    host: MemoryHost
+
+    def read(self, key: str) -> str | None:
+        return self.host.sysctls.get(key)
+
+    def set(self, key: str, value: str) -> None:
+        self.host.step("sysctl")
+        if key not in self.host.sysctls:
+            raise HostError(f"sysctl {key} = {value}: No such file or directory")
+        self.host.sysctls[key] = value
+
+
+@dataclass
+class _Units:
+    host: MemoryHost
+
+    def read(self, names: Sequence[str]) -> dict[str, UnitState]:
+        return {name: self.host.units.get(name, UnitState(enabled=False, active=False)) for name in names}
+
+    def put(self, unit: Unit) -> None:
+        self.host.step("unit")
+        if unit.name not in self.host.units:
+            raise HostError(f"systemctl enable {unit.name}: no such unit")
+        self.host.units[unit.name] = UnitState(unit.enabled, unit.active)
+
+    def reload(self, name: str) -> None:
+        self.host.step("reload")
+        self.host.reload(name)
+
+
+@dataclass
+class _Journals:
+    host: MemoryHost
+
+    def read(self, name: str) -> Journal:
+        text = self.host.journals.get(name)
+        return from_json(text) if text is not None else Journal()
+
+    def write(self, name: str, journal: Journal) -> None:
+        self.host.step("journal")
+        if journal:
+            self.host.journals[name] = journal.to_json()
+        else:
+            self.host.journals.pop(name, None)
+
+
+@dataclass
+class _Guard:
+    host: MemoryHost
+
+    @contextmanager
+    def lock(self, seconds: float, who: str) -> Iterator[float]:  # noqa: ARG002  nobody waits in memory
+        if self.host.locked_by is not None:
+            raise HostError(f"another run is at work on this host since {self.host.locked_by}; try again later")
+        self.host.locked_by = who
+        try:
+            yield 0.0
+        finally:
+            self.host.locked_by = None
+
+    def arm(self, name: str, before: Mapping[str, FileState | None], units: Sequence[str], seconds: int) -> None:  # noqa: ARG002
+        self.host.step("arm")
+        self.host.guards.setdefault(name, (dict(before), tuple(units)))
+
+    def armed(self, name: str) -> bool:
+        return name in self.host.guards
+
+    def disarm(self, name: str) -> bool:
+        self.host.step("disarm")
+        return self.host.guards.pop(name, None) is not None

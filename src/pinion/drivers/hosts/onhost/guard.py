@@ -1,0 +1,143 @@
+"""One run at a time, and confirm-or-undo: the host itself undoes a change that could lock us out unless somebody logs in and confirms it.
+
+The undo is a shell script in the concern's guard folder, started by a transient systemd timer, so it needs neither Python nor a network.
+It does not survive a reboot: files are validated before they are placed, so what a reboot would start is at least valid.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from .command import run
+from .files import replace
+from .journal import Journal, from_json
+from .machine import FileState, HostError
+
+#: Only root reads it: it may hold what was in files that only root could read.
+STATE = Path("/var/lib/pinion")
+LOCK = Path("/run/pinion-converge.lock")
+#: How often a waiting run looks whether it is its turn, in seconds.
+_POLL = 0.2
+
+
+class FileJournals:
+    """Implements `machine.Journals`: one JSON file a concern."""
+
+    def read(self, name: str) -> Journal:
+        path = STATE / "concerns" / f"{name}.json"
+        try:
+            return from_json(path.read_text())
+        except FileNotFoundError:
+            return Journal()
+        except (ValueError, TypeError, KeyError) as error:
+            raise HostError(f"{path}: not a journal of this program: {error}; move it away to start afresh") from error
+
+    def write(self, name: str, journal: Journal) -> None:
+        path = STATE / "concerns" / f"{name}.json"
+        if journal:
+            STATE.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace(path, journal.to_json().encode(), 0o600)
+        else:
+            path.unlink(missing_ok=True)
+
+
+class SystemdGuard:
+    """Implements `machine.Guard`."""
+
+    @contextmanager
+    def lock(self, seconds: float, who: str) -> Iterator[float]:
+        started = time.monotonic()
+        descriptor = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            while not _try(descriptor):
+                if time.monotonic() - started >= seconds:
+                    raise HostError(f"another run is at work on this host since {_holder(descriptor)}; try again later")
+                time.sleep(_POLL)
+            os.ftruncate(descriptor, 0)
+            note = f"{time.strftime('%Y-%m-%d %H:%M:%S %Z')} (process {os.getpid()}, {who})"
+            os.pwrite(descriptor, note.encode("utf-8", "replace"), 0)
+            yield time.monotonic() - started
+        finally:
+            os.close(descriptor)
+
+    def arm(self, name: str, before: Mapping[str, FileState | None], units: Sequence[str], seconds: int) -> None:
+        folder = _folder(name)
+        if not folder.exists():  # else: what is saved there is the last state that somebody confirmed
+            staged = folder.with_name(f".{name}.new")
+            shutil.rmtree(staged, ignore_errors=True)
+            staged.mkdir(mode=0o700, parents=True)
+            for index, (path, state) in enumerate(before.items()):
+                if state is not None:
+                    _save(staged / str(index), Path(path))
+            script = _script(folder, before, units)
+            replace(staged / "undo", script.encode("utf-8", "surrogateescape"), 0o700)
+            staged.rename(folder)
+        run(["systemctl", "stop", "--", f"{_unit(name)}.timer"], check=False)
+        run(
+            [
+                "systemd-run",
+                "--quiet",
+                f"--unit={_unit(name)}",
+                f"--on-active={seconds}",
+                "--timer-property=AccuracySec=1s",
+                "--collect",
+                str(folder / "undo"),
+            ]
+        )
+
+    def armed(self, name: str) -> bool:
+        return _folder(name).exists()
+
+    def disarm(self, name: str) -> bool:
+        was = self.armed(name)
+        run(["systemctl", "stop", "--", f"{_unit(name)}.timer"], check=False)
+        shutil.rmtree(_folder(name), ignore_errors=True)
+        return was
+
+
+def _try(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holder(descriptor: int) -> str:
+    return os.pread(descriptor, 300, 0).decode("utf-8", "replace") or "a moment"
+
+
+def _folder(name: str) -> Path:
+    return STATE / "guard" / name
+
+
+def _unit(name: str) -> str:
+    return f"pinion-undo-{name}"
+
+
+def _save(copy: Path, path: Path) -> None:
+    """Copy with owner and mode, so that the script only has to move it."""
+    status = path.stat()
+    replace(copy, path.read_bytes(), status.st_mode & 0o7777, status.st_uid, status.st_gid)
+
+
+def _script(folder: Path, before: Mapping[str, FileState | None], units: Sequence[str]) -> str:
+    """The undo, under the lock of a converge run; it does nothing when the folder is gone (confirmed meanwhile)."""
+    lines = ["#!/bin/sh", f"exec 9>>{LOCK}", "flock -w 300 9", f"[ -d {folder} ] || exit 0"]
+    for index, (path, state) in enumerate(before.items()):
+        if state is None:
+            lines.append(f"rm -f {shlex.quote(path)}")
+        else:
+            target = Path(path)
+            temporary = shlex.quote(str(target.with_name(f".{target.name}.pinion-old")))
+            lines.append(f"cp -a {folder}/{index} {temporary} && mv -f {temporary} {shlex.quote(path)}")
+    lines += [f"systemctl try-reload-or-restart {shlex.quote(unit)}" for unit in units]
+    lines.append(f"rm -rf {folder}")
+    return "\n".join(lines) + "\n"
