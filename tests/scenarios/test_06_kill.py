@@ -1,0 +1,135 @@
+"""Scenario 6: kill -9 at seeded moments; run again and it converges, with never two of anything and a switch that answers."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import time
+from collections import Counter
+
+import psutil
+from scenarios.rack import REPOSITORY, SITE, Rack
+
+#: Seeded kills of each kind. With those of tests/engine there are more than forty in a run.
+KILLS = 8
+
+#: Seconds after the start within which the kill falls: the length of a whole run on a small machine.
+WINDOW = 14.0
+
+
+def start(rack: Rack, *argv: str) -> subprocess.Popen[bytes]:
+    """Start a command at the management host's place, in a process group of its own."""
+    return subprocess.Popen(
+        [
+            str(REPOSITORY / "bin/pinion-env"),
+            *("pinion", "lab", "exec", "--site", str(rack.site_file), "--instance", rack.instance, "--"),
+            *argv,
+        ],
+        cwd=rack.root,
+        env=rack.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def kill_one(process: subprocess.Popen[bytes], names: tuple[str, ...], after: float) -> str | None:
+    """Wait *after* seconds, then kill -9 the first descendant whose command line holds one of *names*; returns its name."""
+    deadline = time.monotonic() + after
+    while time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.05)
+    if process.poll() is not None:
+        return None
+    for child in psutil.Process(process.pid).children(recursive=True):
+        try:
+            words = child.cmdline()
+        except psutil.NoSuchProcess:
+            continue
+        if any(name in word for name in names for word in words[:3]):
+            child.kill()
+            return " ".join(words[:3])
+    return None
+
+
+def finish(process: subprocess.Popen[bytes]) -> None:
+    """Wait for what the kill left; what still runs after that is ended, as a person would with Ctrl-\\."""
+    try:
+        process.wait(timeout=120)
+    except subprocess.TimeoutExpired:
+        for child in psutil.Process(process.pid).children(recursive=True):
+            child.kill()
+        process.kill()
+        process.wait()
+
+
+def spoil(rack: Rack, seed: random.Random) -> None:
+    """Give the next run something to do in NetBox and in the cluster."""
+    name = seed.choice(["pi-01", "pi-02", "pi-03", "pi-04"])
+    for device in rack.netbox(f"dcim/devices/?name={name}")["results"]:
+        for cable in rack.netbox(f"dcim/cables/?device_id={device['id']}")["results"]:
+            rack.netbox(f"dcim/cables/{cable['id']}/", "DELETE")
+        rack.netbox(f"dcim/devices/{device['id']}/", "DELETE")
+    rack.kubectl("label", "node", seed.choice(["pi-01", "pi-02"]), "edge-")
+
+
+def duplicates(rack: Rack) -> dict[str, int]:
+    """Natural keys that NetBox holds more than once."""
+    held: Counter[str] = Counter()
+    for path, key in (
+        ("dcim/devices/", "name"),
+        ("ipam/ip-addresses/", "address"),
+        ("ipam/vlans/", "display"),
+        ("ipam/prefixes/", "prefix"),
+        ("ipam/ip-ranges/", "display"),
+        ("dcim/racks/", "name"),
+        ("extras/tags/", "slug"),
+    ):
+        held.update(f"{path}{entry[key]}" for entry in rack.netbox(f"{path}?limit=1000")["results"])
+    for cable in rack.netbox("dcim/cables/?limit=1000")["results"]:
+        for end in ("a_terminations", "b_terminations"):
+            assert cable[end], f"cable {cable['id']} has an empty end"
+            held.update(f"{end['object_type']} {end['object_id']}" for end in cable[end])
+    return {key: count for key, count in held.items() if count > 1}
+
+
+def assert_converges(rack: Rack) -> None:
+    rack.up()
+    assert duplicates(rack) == {}
+    answer = json.loads(rack.inside("pinion", "verify", str(rack.site_file), "--json", check=False).stdout)
+    assert [f["check"]["id"] for f in answer["findings"] if f["outcome"] != "proved"] == []
+
+
+def test_killed_pulumi_and_provider(rack: Rack) -> None:
+    seed = random.Random(20260106)
+    killed = 0
+    for attempt in range(KILLS):
+        spoil(rack, seed)
+        rack.pinion("stack", "unlock", str(rack.site_file))
+        process = start(
+            rack, "pulumi", "up", "--yes", "--skip-preview", "--refresh", "--non-interactive", "--stack", SITE
+        )
+        names = ("pulumi-resource-pinion",) if attempt % 2 else ("/pulumi", "pulumi")
+        killed += kill_one(process, names, seed.uniform(1.0, WINDOW)) is not None
+        finish(process)
+    assert killed >= KILLS // 2, "most kills must have met a running process"
+    assert_converges(rack)
+
+
+def test_killed_converge_run(rack: Rack) -> None:
+    seed = random.Random(20260107)
+    killed = 0
+    for attempt in range(KILLS):
+        for host in ("pi-01", "pi-02"):
+            rack.pinion(
+                *("lab", "ssh", "--site", str(rack.site_file), "--instance", rack.instance, host, "--"),
+                *("sudo", "rm", "-f", "/etc/sysctl.d/90-pinion-os-tuning.conf"),
+                check=False,
+            )
+        by = "pyinfra" if attempt % 2 else "ansible"
+        process = start(rack, "pinion", "converge", str(rack.site_file), "--by", by)
+        killed += kill_one(process, ("ansible", "pyinfra", "pinion"), seed.uniform(0.5, WINDOW / 2)) is not None
+        finish(process)
+    assert killed >= KILLS // 2
+    assert_converges(rack)
