@@ -204,7 +204,7 @@ def _pis(site: Site, catalog: Catalog, wiring: Wiring, group_name: str, group: P
                 device_type=slug(board.model),
                 platform=group.platform,
                 rack=group.rack,
-                position=override.unit if override else None,
+                position=None,
                 serial=override.serial if override else "",
                 description=fitted,
                 interfaces=(interface,),

@@ -6,7 +6,7 @@ The reference page and the error tests follow from it. No message is written any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -40,8 +40,10 @@ def catalogue() -> dict[str, Kind]:
     """Every kind of problem by its code, in the order of `errors.yml`."""
     text = (resources.files("pinion.site") / "errors.yml").read_text(encoding="utf-8")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    topics: dict[str, dict[str, dict[str, str]]] = yaml.load(text, Loader=loader)  # noqa: S506
-    return {code: Kind(code=code, topic=topic, **kind) for topic, kinds in topics.items() for code, kind in kinds.items()}
+    topics: dict[str, dict[str, dict[str, str]]] = yaml.load(text, Loader=loader)
+    return {
+        code: Kind(code=code, topic=topic, **kind) for topic, kinds in topics.items() for code, kind in kinds.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,12 @@ class Report:
     _found: dict[tuple[object, ...], Problem] = field(default_factory=dict)
     full: bool = False
 
-    def at(self, code: str, line: int, column: int, /, *, path: Path = (), **said: object) -> None:
-        """Add the problem *code* at a place; *said* fills its placeholders. The same problem twice counts once."""
+    def at(self, code: str, line: int, column: int, path: Path = (), /, **said: object) -> None:
+        """Add the problem *code* at a place; *said* fills its placeholders."""
+        self._add(code, line, column, path, said)
+
+    def _add(self, code: str, line: int, column: int, path: Path, said: Mapping[str, object]) -> None:
+        """The same problem twice counts once."""
         if self.full:
             return
         if len(self._found) >= MAXIMUM_PROBLEMS:
@@ -120,13 +126,26 @@ class Report:
         )
         self._found.setdefault((code, line, column, problem.message), problem)
 
-    def on(self, code: str, path: Path, /, *, at_key: bool = False, **said: object) -> None:
-        """Add the problem *code* at the value of *path*, or at its key when *at_key*; a missing key is placed at its nearest parent."""
+    def on(self, code: str, path: Path, /, **said: object) -> None:
+        """Add the problem *code* at the value of *path*, unless it is faulty; a value that is missing is placed at its nearest parent."""
+        if self.silent is None or not self.silent(path):
+            self._put(code, path, False, said)
+
+    def on_key(self, code: str, path: Path, /, **said: object) -> None:
+        """Add the problem *code* at the key of *path*."""
+        self._put(code, path, True, said)
+
+    def _put(self, code: str, path: Path, at_key: bool, said: dict[str, object]) -> None:
         assert self.position is not None, "the report has no tree yet"
-        if self.silent is not None and not at_key and self.silent(path):
+        if self.full:
             return
         line, column = self.position(path, at_key)
-        self.at(code, line, column, path=path, **said)
+        self._add(code, line, column, path, said)
+
+    def line(self, path: Path) -> tuple[int, int]:
+        """Where the value at *path* stands, to tell which of two came first."""
+        assert self.position is not None
+        return self.position(path, False)
 
     def near(self, word: object, known: Iterable[str]) -> str | None:
         """The one of *known* that *word* was probably meant to be."""

@@ -35,16 +35,25 @@ def check(path: Path) -> tuple[Site | None, tuple[Problem, ...]]:
         reason = failed.strerror if isinstance(failed, OSError) and failed.strerror else str(failed)
         report.at("FILE-001", 1, 1, reason=reason)
         return None, report.problems
-    return read(data, str(path))
+    return read(data, str(path), charts=charts_folder(path))
 
 
-def read(data: bytes, file: str) -> tuple[Site | None, tuple[Problem, ...]]:
-    """As `check`, for the content *data* of a file that messages call *file*."""
+def charts_folder(path: Path) -> Path | None:
+    """The folder that the site file's services take their charts from: the nearest `charts/` above the file, else above this package."""
+    for start in (path.resolve(), Path(__file__).resolve()):
+        for folder in start.parents:
+            if (folder / "charts").is_dir():
+                return folder / "charts"
+    return None
+
+
+def read(data: bytes, file: str, *, charts: Path | None = None) -> tuple[Site | None, tuple[Problem, ...]]:
+    """As `check`, for the content *data* of a file that messages call *file*; services take their charts from the folder *charts*."""
     report = Report(file=file)
     root = parse(data, report)
     if root is None:
         return None, report.problems
     shaped = Shaped(root, report)
-    apply(shaped, report)
+    apply(shaped, report, charts)
     problems = report.problems
     return (None if problems or shaped.mended else shaped.site), problems

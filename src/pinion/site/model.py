@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
@@ -77,219 +77,259 @@ class Delivery(StrEnum):
     LOSSLESS = "lossless"
 
 
-class Rack(Statement):
-    """One rack; *units* is its height in rack units (EIA-310)."""
+#: A field with its meaning: the JSON Schema, the reference page and the messages for missing keys all take it from here.
+def _says(description: str, **constraints: Any) -> Any:  # noqa: ANN401 - pydantic types a field's default by its annotation
+    return Field(description=description, **constraints)
 
-    units: Annotated[int, Field(ge=1, le=60)] = 42
-    description: str = ""
+
+class Rack(Statement):
+    """One rack."""
+
+    units: Annotated[int, Field(ge=1, le=60)] = _says("Height in rack units (EIA-310).", default=42)
+    description: str = _says("Free text.", default="")
 
 
 class Network(Statement):
-    """One VLAN with its prefixes.
+    """One VLAN with its prefixes. Exactly one of `prefix` and `prefixes` is stated."""
 
-    Exactly one of *prefix* and *prefixes* is stated. *ranges* maps a range's name to ``first-last``; a kind of device takes its
-    addresses from the range of the same name unless it says `range`. *gateway* is an address, or ``none``; unstated, the purpose decides.
-    """
-
-    vid: Vid
-    purpose: Purpose
-    prefix: str | None = None
-    prefixes: tuple[str, ...] = ()
-    gateway: str | None = None
-    mtu: Mtu | None = None
-    ranges: dict[Name, str] = {}
-    dhcp: str | None = None
-    description: str = ""
+    vid: Vid = _says("VLAN identifier (IEEE 802.1Q), 2 to 4094; 1 is every switch's factory VLAN.")
+    purpose: Purpose = _says(
+        "What the network is for. `management`: out-of-band, never on a fabric port. "
+        "`control`: Kubernetes, SSH and RPC between servers. "
+        "`edge`: the Pis and their clients. `rdma`: RoCEv2 between GPU servers, never routed."
+    )
+    prefix: str | None = _says("The network's one prefix, such as `192.168.101.0/24` or `fd00:101::/64`.", default=None)
+    prefixes: tuple[str, ...] = _says("Several prefixes, in order; a node has the same offset in each.", default=())
+    gateway: str | None = _says(
+        "The router's address, or `none`. Unstated: the first host address of control and edge networks, none for the others.",
+        default=None,
+    )
+    mtu: Mtu | None = _says(
+        "Layer-3 MTU of the hosts, in bytes. Unstated: 9000 for RDMA, 1500 for the others.", default=None
+    )
+    ranges: dict[Name, str] = _says(
+        "Ranges of addresses by name, each `first-last`. A kind of device takes its addresses from the range of its own name "
+        "(`switches`, `management-hosts`, `gpu-servers`, `pis`, `rdma`) unless it states `range`.",
+        default={},
+    )
+    dhcp: str | None = _says(
+        "The range, `first-last`, that a DHCP server hands out. No device of this file is in it.", default=None
+    )
+    description: str = _says("Free text.", default="")
 
 
 class TrafficClass(Statement):
-    """One class of traffic: *share* of the link under congestion, the *dscp* it is marked with, its *delivery*."""
+    """One class of traffic. The shares of all classes add up to 100%."""
 
-    share: Percentage
-    dscp: Dscp
-    delivery: Delivery = Delivery.LOSSY
+    share: Percentage = _says("Share of a link under congestion, such as `60%`.")
+    dscp: Dscp = _says("DSCP that its packets are marked with, 0 to 47 (48 and above are network control).")
+    delivery: Delivery = _says(
+        "`lossy`, or `lossless` (PFC; only for `rdma`, on switches with lossless buffers).", default=Delivery.LOSSY
+    )
 
 
 class Device(Statement):
-    """What every named device may state. *address* overrides the address that follows from name and range."""
+    """What every device with a name of its own may state. The number in its name is its identity: `tor-2` takes the second address."""
 
-    rack: DnsLabel
-    unit: Annotated[int, Field(ge=1)] | None = None
-    platform: Name | None = None
-    network: Name
-    range: Name | None = None
-    address: str | None = None
-    serial: Annotated[str, StringConstraints(max_length=50)] = ""
-    mac: MacAddress | None = None
-    description: str = ""
+    rack: DnsLabel = _says("The rack it stands in.")
+    unit: Annotated[int, Field(ge=1)] | None = _says(
+        "The lowest rack unit that it fills, counted from 1 at the bottom.", default=None
+    )
+    platform: Name = _says(
+        "Its operating system, from the catalogue; `lab` for a machine that Pinion makes itself.", default="debian-13"
+    )
+    network: Name = _says("The network of its first interface.")
+    range: Name | None = _says(
+        "The range of that network to take its address from. Unstated: the range of its kind.", default=None
+    )
+    address: str | None = _says(
+        "Its address in that network, instead of the one that follows from name and range.", default=None
+    )
+    serial: Annotated[str, StringConstraints(max_length=50)] = _says("Serial number.", default="")
+    mac: MacAddress | None = _says("MAC address of its first interface, in quotes.", default=None)
+    description: str = _says("Free text.", default="")
 
 
 class Switch(Device):
-    """A top-of-rack switch. *network* is where its management interface lives; *uplinks* and *pair* name its other links."""
+    """A top-of-rack switch. `network` is where its management interface lives."""
 
-    platform: Name
-    model: Name
-    pair: DnsLabel | None = None
-    pair_ports: PortList | None = None
-    uplinks: PortList | None = None
+    platform: Name = _says("Its operating system, from the catalogue; `lab` for a switch that Pinion makes itself.")
+    model: Name = _says("Its model, from the catalogue.")
+    pair: DnsLabel | None = _says("The other switch of its pair; that one must name this one.", default=None)
+    pair_ports: PortList | None = _says(
+        "The ports of the pair link, such as `Ethernet55/1-56/1`, in the order of the other side.", default=None
+    )
+    uplinks: PortList | None = _says("The ports that lead out of the rack.", default=None)
 
 
 class ManagementHost(Device):
-    """A machine that runs the site's own services (NetBox, Kubernetes control plane, CA).
+    """A machine that runs the site's own services (NetBox, Kubernetes control plane, CA). `network` is its out-of-band side."""
 
-    *network* is its out-of-band side; *fabric_network* with *port* is its leg on the ToR.
-    """
-
-    profile: Name
-    fabric_network: Name
-    fabric_address: str | None = None
-    port: SwitchPortList
+    profile: Name = _says("Its server profile, from the catalogue; it needs two ports.")
+    fabric_network: Name = _says("The network of its leg on the ToR switch.")
+    fabric_address: str | None = _says(
+        "Its address there, instead of the one that follows from its name.", default=None
+    )
+    port: SwitchPortList = _says("The switch port of that leg, such as `tor-1 Ethernet16`.")
 
 
 class PiOverride(Statement):
     """Facts about one node of a group, by its number."""
 
-    serial: Annotated[str, StringConstraints(max_length=50)] = ""
-    mac: MacAddress | None = None
-    unit: Annotated[int, Field(ge=1)] | None = None
-    port: SwitchPortList | None = None
-    address: str | None = None
+    serial: Annotated[str, StringConstraints(max_length=50)] = _says("Serial number.", default="")
+    mac: MacAddress | None = _says("MAC address, in quotes.", default=None)
+    port: SwitchPortList | None = _says(
+        "The switch port it is plugged into, instead of the one that follows from its number.", default=None
+    )
+    address: str | None = _says("Its address, instead of the one that follows from its number.", default=None)
 
 
 class PiGroup(Statement):
-    """A group of equal Raspberry Pis: ``pi`` with numbers 1-8 is pi-01 … pi-08.
+    """A group of equal Raspberry Pis: `pi` with `numbers: 1-8` is pi-01 to pi-08.
 
-    A node's number is its identity: number *first* takes the first address of *range* and the first of *ports*, number *first* + n the
+    A node's number is its identity: number `first` takes the first address of `range` and the first of `ports`, number `first` + n the
     one n further on. So nothing moves when numbers are added or removed.
     """
 
-    numbers: Numbers
-    first: Annotated[int, Field(ge=1)] = 1
-    board: Name
-    hat: Name | None = None
-    rack: DnsLabel
-    platform: Name = "raspberry-pi-os"
-    network: Name
-    range: Name = "pis"
-    ports: SwitchPortList
-    nodes: dict[int, PiOverride] = {}
-    description: str = ""
+    numbers: Numbers = _says("The numbers of the nodes, such as `1-8` or `1-4,7`.")
+    first: Annotated[int, Field(ge=1)] = _says("The number that has the first address and the first port.", default=1)
+    board: Name = _says("The board, from the catalogue.")
+    hat: Name | None = _says("The accelerator HAT on every board, from the catalogue.", default=None)
+    rack: DnsLabel = _says("The rack they stand in.")
+    platform: Name = _says(
+        "Their operating system; `lab` for machines that Pinion makes itself.", default="raspberry-pi-os"
+    )
+    network: Name = _says("Their network.")
+    range: Name = _says("The range of that network that their addresses come from.", default="pis")
+    ports: SwitchPortList = _says("The switch ports kept for the group, such as `tor-1 Ethernet1-8`.")
+    nodes: dict[int, PiOverride] = _says("What differs for single nodes, by number.", default={})
+    description: str = _says("Free text.", default="")
 
 
 class RdmaLinks(Statement):
-    """The RoCE links of a GPU server: NIC *i* of the profile takes the *i*-th port, counted through *ports* in written order."""
+    """The RoCE links of a GPU server: NIC i of the profile takes the i-th port, counted through `ports` in written order."""
 
-    network: Name
-    ports: dict[DnsLabel, PortList]
-    range: Name = "rdma"
+    network: Name = _says("The RDMA network.")
+    ports: Annotated[dict[DnsLabel, PortList], Field(min_length=1)] = _says(
+        "The ports by switch, such as `{tor-1: Ethernet49/1-52/1}`; as many as the profile has RDMA NICs."
+    )
+    range: Name = _says("The range of that network that the addresses come from.", default="rdma")
 
 
 class GpuServer(Device):
-    """An NVLink server. *port* is its control link; *rdma* its RoCE links."""
+    """An NVLink server. `network` is its control network."""
 
-    profile: Name
-    port: SwitchPortList
-    rdma: RdmaLinks | None = None
+    profile: Name = _says("Its server profile, from the catalogue.")
+    port: SwitchPortList = _says("The switch port of its control link, such as `tor-1 Ethernet17`.")
+    rdma: RdmaLinks | None = _says("Its RoCE links.", default=None)
 
 
 class EdgeModel(Statement):
     """How a model runs on a Pi."""
 
-    artefact: Name
-    quantisation: Name | None = None
-    runtime: Name = "llama.cpp"
+    artefact: Name = _says("Name of the model's artefact.")
+    quantisation: Name | None = _says("Quantisation of the weights, such as `Q4_0`.", default=None)
+    runtime: Name = _says("The program that runs it.", default="llama.cpp")
 
 
 class PoolModel(Statement):
     """How a model runs on the NVLink pool."""
 
-    artefact: Name
-    runtime: Name = "triton"
-    replicas: Annotated[int, Field(ge=1)] = 1
+    artefact: Name = _says("Name of the model's artefact.")
+    runtime: Name = _says("The program that runs it.", default="triton")
+    replicas: Annotated[int, Field(ge=1)] = _says("Number of copies.", default=1)
 
 
 class ServedModel(Statement):
     """A model as clients name it, with its edge form, its pool form, or both."""
 
-    edge: EdgeModel | None = None
-    pool: PoolModel | None = None
+    edge: EdgeModel | None = _says("Its form on the Pis.", default=None)
+    pool: PoolModel | None = _says("Its form on the NVLink pool.", default=None)
 
 
 class Routing(Statement):
     """When a request stays on the Pi and when it goes to the pool."""
 
-    prompt_tokens: Annotated[int, Field(ge=1)] | None = None
-    queue_wait: Duration | None = None
-    cpu: Percentage | None = None
-    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
-    local_tokens: Annotated[int, Field(ge=1)] | None = None
-    speculative_tokens: Annotated[int, Field(ge=0)] | None = None
-    pool_timeout: Duration | None = None
+    prompt_tokens: Annotated[int, Field(ge=1)] | None = _says(
+        "Longest prompt that a Pi takes, in tokens.", default=None
+    )
+    queue_wait: Duration | None = _says("Longest wait in a Pi's queue.", default=None)
+    cpu: Percentage | None = _says("CPU use of a Pi above which requests go to the pool.", default=None)
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = _says(
+        "Confidence, 0 to 1, below which the pool answers.", default=None
+    )
+    local_tokens: Annotated[int, Field(ge=1)] | None = _says("Longest answer that a Pi gives, in tokens.", default=None)
+    speculative_tokens: Annotated[int, Field(ge=0)] | None = _says(
+        "Tokens that a Pi drafts while the pool is asked.", default=None
+    )
+    pool_timeout: Duration | None = _says("Time after which the pool counts as unreachable.", default=None)
 
 
 class EdgeObjective(Statement):
-    """Latency objectives of answers given by a Pi."""
+    """Latency objectives of answers from the Pis."""
 
-    p50: Duration | None = None
-    p95: Duration | None = None
+    p50: Duration | None = _says("Median latency.", default=None)
+    p95: Duration | None = _says("95th percentile of the latency.", default=None)
 
 
 class SiteObjective(Statement):
-    """Objectives of the site as clients see it."""
+    """Objectives of the whole site, as a client sees them."""
 
-    p95: Duration | None = None
-    availability: Percentage | None = None
+    p95: Duration | None = _says("95th percentile of the latency.", default=None)
+    availability: Percentage | None = _says("Share of requests that are answered, below 100%.", default=None)
 
 
 class Objectives(Statement):
-    """Service level objectives; *alert_at* is the share of the error budget at which an alert fires."""
+    """Service level objectives."""
 
-    edge: EdgeObjective | None = None
-    site: SiteObjective | None = None
-    alert_at: Percentage | None = None
+    edge: EdgeObjective | None = _says("Of answers from the Pis.", default=None)
+    site: SiteObjective | None = _says("Of the whole site.", default=None)
+    alert_at: Percentage | None = _says("Share of the error budget at which an alert fires.", default=None)
 
 
 class Kubernetes(Statement):
-    """The site's cluster. *control_plane* names the management host that serves the API; *pis_join* makes the Pis nodes of it."""
+    """The site's cluster."""
 
-    control_plane: DnsLabel
-    pis_join: bool = True
-    pod_prefix: str = "10.244.0.0/16"
-    service_prefix: str = "10.96.0.0/16"
+    control_plane: DnsLabel = _says("The management host that serves the API.")
+    pis_join: bool = _says("Whether the Pis are nodes of the cluster.", default=True)
+    pod_prefix: str = _says("Prefix of the pods' addresses.", default="10.244.0.0/16")
+    service_prefix: str = _says("Prefix of the services' addresses.", default="10.96.0.0/16")
 
 
 class Service(Statement):
-    """One Helm release of a chart of ours. *server* names the GPU server that runs it; unstated, any GPU server may."""
+    """One Helm release of a chart of ours."""
 
-    chart: DnsLabel
-    namespace: DnsLabel
-    server: DnsLabel | None = None
-    replicas: Annotated[int, Field(ge=0)] = 1
+    chart: DnsLabel = _says("Folder of `charts/`.")
+    namespace: DnsLabel = _says("Kubernetes namespace.")
+    server: DnsLabel | None = _says("The GPU server that runs it; unstated, any GPU server may.", default=None)
+    replicas: Annotated[int, Field(ge=0)] = _says("Number of pods.", default=1)
 
 
 class Access(Statement):
-    """Who may log in: OpenSSH public keys of the administrators."""
+    """Who may log in."""
 
-    admins: tuple[str, ...] = ()
+    admins: tuple[str, ...] = _says("OpenSSH public keys of the administrators.", default=())
 
 
 class Site(Statement):
     """One site, whole. See `docs/reference/site-file.md`, generated from this model."""
 
-    version: Literal[1]
-    site: DnsLabel
-    region: DnsLabel
-    description: str = ""
-    racks: Annotated[dict[DnsLabel, Rack], Field(min_length=1)]
-    networks: Annotated[dict[Name, Network], Field(min_length=1)]
-    traffic_classes: dict[Literal["control", "rdma", "edge_http"], TrafficClass] = {}
-    switches: Annotated[dict[DnsLabel, Switch], Field(min_length=1)]
-    management_hosts: dict[DnsLabel, ManagementHost] = {}
-    pis: dict[DnsLabel, PiGroup] = {}
-    gpu_servers: dict[DnsLabel, GpuServer] = {}
-    kubernetes: Kubernetes | None = None
-    services: dict[DnsLabel, Service] = {}
-    models: dict[Name, ServedModel] = {}
-    routing: Routing | None = None
-    objectives: Objectives | None = None
-    access: Access = Access()
+    version: Literal[1] = _says("Version of the site file's format.")
+    site: DnsLabel = _says("Name of the site.")
+    region: DnsLabel = _says("Name of its region.")
+    description: str = _says("Free text.", default="")
+    racks: Annotated[dict[DnsLabel, Rack], Field(min_length=1)] = _says("The racks by name.")
+    networks: Annotated[dict[Name, Network], Field(min_length=1)] = _says("The networks by name.")
+    traffic_classes: dict[Literal["control", "rdma", "edge_http"], TrafficClass] = _says(
+        "The traffic classes.", default={}
+    )
+    switches: Annotated[dict[DnsLabel, Switch], Field(min_length=1)] = _says("The top-of-rack switches by name.")
+    management_hosts: dict[DnsLabel, ManagementHost] = _says("The management hosts by name.", default={})
+    pis: dict[DnsLabel, PiGroup] = _says("The groups of Raspberry Pis by name.", default={})
+    gpu_servers: dict[DnsLabel, GpuServer] = _says("The GPU servers by name.", default={})
+    kubernetes: Kubernetes | None = _says("The site's cluster.", default=None)
+    services: dict[DnsLabel, Service] = _says("The Helm releases by name.", default={})
+    models: dict[Name, ServedModel] = _says("The models by the name that clients use.", default={})
+    routing: Routing | None = _says("When a request stays on the Pi.", default=None)
+    objectives: Objectives | None = _says("Service level objectives.", default=None)
+    access: Access = _says("Who may log in.", default=Access())

@@ -40,7 +40,9 @@ def seconds(written: str) -> float:
     match = _DURATION.fullmatch(written)
     if match is None:
         raise NotAQuantity(
-            "duration", f"'{written[:40]}' is not a duration", "write a number with its unit, such as 80ms, 5s, 2min or 1h"
+            "duration",
+            f"'{written[:40]}' is not a duration",
+            "write a number with its unit, such as 80ms, 5s, 2min or 1h",
         )
     return float(match["number"]) * _SECONDS[match["unit"]]
 
@@ -74,7 +76,9 @@ def numbers(written: str | int) -> tuple[int, ...]:
             raise NotAQuantity("numbers", f"'{part}' contains 0", "start at 1: a node's number is its identity")
         if len(found) + last - first >= MAXIMUM_EXPANSION:
             raise NotAQuantity(
-                "numbers", f"'{part}' makes more than {MAXIMUM_EXPANSION:,} numbers", "write the numbers that are really there"
+                "numbers",
+                f"'{part}' makes more than {MAXIMUM_EXPANSION:,} numbers",
+                "write the numbers that are really there",
             )
         found.extend(range(first, last + 1))
     repeated = sorted(number for number, times in Counter(found).items() if times > 1)
@@ -95,7 +99,9 @@ def port_names(written: str) -> tuple[str, ...]:
         match = _PORTS_PART.fullmatch(part)
         if match is None or not (match["stem"] or stem):
             raise NotAQuantity(
-                "ports", f"'{part[:40]}' is not a port or a span of ports", "write for example Ethernet1-8 or Ethernet49/1"
+                "ports",
+                f"'{part[:40]}' is not a port or a span of ports",
+                "write for example Ethernet1-8 or Ethernet49/1",
             )
         stem = match["stem"] or stem
         suffix = match["suffix"] or ""
@@ -108,7 +114,9 @@ def port_names(written: str) -> tuple[str, ...]:
             raise NotAQuantity("ports", f"'{part}' runs backwards", f"write {stem}{last}{suffix}-{first}{suffix}")
         if len(names) + last - first >= MAXIMUM_EXPANSION:
             raise NotAQuantity(
-                "ports", f"'{part}' makes more than {MAXIMUM_EXPANSION:,} ports", "write the ports that are really there"
+                "ports",
+                f"'{part}' makes more than {MAXIMUM_EXPANSION:,} ports",
+                "write the ports that are really there",
             )
         names.extend(f"{stem}{number}{suffix}" for number in range(first, last + 1))
     return tuple(names)

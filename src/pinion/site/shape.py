@@ -11,11 +11,11 @@ import re
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from pinion.site.errors import Path, Report
-from pinion.site.model import DNS_LABEL, MAC_ADDRESS, NAME, Network, Rack, Site, Statement, Switch
+from pinion.site.model import DNS_LABEL, MAC_ADDRESS, NAME, DnsLabel, Name, Network, Rack, Site, Statement, Switch
 from pinion.site.quantities import NotAQuantity
 from pinion.site.tree import Entry, Mapping, Node, Scalar, Sequence, entry_at, plain
 
@@ -45,9 +45,9 @@ class _Partial(Site):
     version: Literal[1] = 1
     site: str = "unnamed"
     region: str = "unnamed"
-    racks: dict[str, Rack] = {}
-    networks: dict[str, Network] = {}
-    switches: dict[str, Switch] = {}
+    racks: dict[DnsLabel, Rack] = Field(default={})
+    networks: dict[Name, Network] = Field(default={})
+    switches: dict[DnsLabel, Switch] = Field(default={})
 
 
 class Shaped:
@@ -135,7 +135,7 @@ class Shaped:
             return
         place = "the site file" if len(path) == 1 else f"'{path[-2]}'"
         meaning = _meaning(path)
-        self._report.on("SITE-002", path, at_key=True, key=path[-1], place=place, hint=f" ({meaning})" if meaning else "")
+        self._report.on_key("SITE-002", path, key=path[-1], place=place, hint=f" ({meaning})" if meaning else "")
 
     def _misspelt(self, path: Path) -> bool:
         """Whether a misspelt key beside it is what the missing key at *path* was meant to be."""
@@ -147,8 +147,7 @@ class Shaped:
         model, parent = model_at(path[:-1]), self._mapping(path[:-1])
         if model is None or parent is None or str(path[-1]) in model.model_fields:
             return None
-        near = self._report.near(path[-1], (name for name in model.model_fields if name not in parent))
-        return near
+        return self._report.near(path[-1], (name for name in model.model_fields if name not in parent))
 
     # --- words ---------------------------------------------------------------------------------------------------------
 
@@ -158,7 +157,7 @@ class Shaped:
         if kind == "extra_forbidden":
             model = model_at(path[:-1])
             known = list(model.model_fields) if model is not None else []
-            report.on("SITE-001", path, at_key=True, key=key, hint=report.hint(key, known))
+            report.on_key("SITE-001", path, key=key, hint=report.hint(key, known))
         elif kind == "value_error" and isinstance(quantity := context.get("error"), NotAQuantity):
             report.on(_QUANTITY_CODES[quantity.kind], path, key=key, wrong=quantity.wrong, fix=quantity.fix)
         elif kind in {"enum", "literal_error"}:
@@ -166,12 +165,12 @@ class Shaped:
         elif kind == "string_pattern_mismatch":
             code = {DNS_LABEL: "SITE-006", NAME: "SITE-007", MAC_ADDRESS: "HW-013"}[context["pattern"]]
             value = key if at_key else error["input"]
-            report.on(code, path, at_key=at_key, value=value, key=key, example=_label(str(value)))
+            (report.on_key if at_key else report.on)(code, path, value=value, key=key, example=_label(str(value)))
         elif kind in _BOUNDS:
             code = "NET-002" if key == "vid" else "SITE-004"
             report.on(code, path, key=key, value=error["input"], bounds=_bounds(path))
         elif kind in {"too_short", "string_too_short"}:
-            report.on("SITE-013", path, at_key=True, key=key)
+            report.on_key("SITE-013", path, key=key)
         elif kind in {"string_too_long", "too_long"}:
             report.on("SITE-014", path, key=key, limit=context["max_length"])
         else:
@@ -187,11 +186,13 @@ class Shaped:
         if not at_key and not isinstance(value, str):
             self._wrong_kind(path, "text", value)
             return
-        self._report.on("SITE-005", path, at_key=at_key, value=value, key=key, hint=self._report.hint(value, choices))
+        (self._report.on_key if at_key else self._report.on)(
+            "SITE-005", path, value=value, key=key, hint=self._report.hint(value, choices)
+        )
 
     def _kind(self, error: ErrorDetails, path: Path, *, at_key: bool) -> None:
         if at_key:
-            self._report.on("SITE-018", path, at_key=True, value=path[-1], key=path[-2])
+            self._report.on_key("SITE-018", path, value=path[-1], key=path[-2])
             return
         self._wrong_kind(path, _EXPECTED.get(error["type"], error["msg"]), error["input"])
 

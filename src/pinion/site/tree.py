@@ -110,10 +110,16 @@ _DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,17})\.[0-9]{1,17}$")
 _TRAPS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("YAML-014", re.compile(r"(~|null|Null|NULL)?$")),
     ("YAML-015", re.compile(r"(y|n|yes|no|on|off|true|false)$", re.IGNORECASE)),
-    ("YAML-016", re.compile(r"[-+]?(0o[0-7_]+|0x[0-9a-f_]+|0b[01_]+|[0-9][0-9_]*|[0-9][0-9_]*\.[0-9_]+)$", re.IGNORECASE)),
+    (
+        "YAML-016",
+        re.compile(r"[-+]?(0o[0-7_]+|0x[0-9a-f_]+|0b[01_]+|[0-9][0-9_]*|[0-9][0-9_]*\.[0-9_]+)$", re.IGNORECASE),
+    ),
     ("YAML-017", re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?$")),
     ("YAML-018", re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt\s].*)?$")),
-    ("YAML-019", re.compile(r"[-+]?(\.inf|\.nan|\.[0-9_]+|[0-9][0-9_]*\.|([0-9][0-9_]*)?\.?[0-9]+e[-+]?[0-9]+)$", re.IGNORECASE)),
+    (
+        "YAML-019",
+        re.compile(r"[-+]?(\.inf|\.nan|\.[0-9_]+|[0-9][0-9_]*\.|([0-9][0-9_]*)?\.?[0-9]+e[-+]?[0-9]+)$", re.IGNORECASE),
+    ),
 )
 
 
@@ -134,7 +140,9 @@ def _trap(text: str) -> str | None:
 # --- characters -----------------------------------------------------------------------------------------------------------
 
 #: Control characters, other line ends, spaces that are none, and marks that reorder or hide text (Unicode categories Cc, Cf, Zl, Zp).
-_INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xa0\xad\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufffe\uffff]")
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xa0\xad\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufffe\uffff]"
+)
 _TAB_INDENT = re.compile(r"^[ ]*\t[ \t]*(?=[^\s#])", re.MULTILINE)
 
 
@@ -180,23 +188,55 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 #: What the parser says, and what a person should hear.
 _SYNTAX = (
-    ("mapping values are not allowed", "there is a ': ' where no key can be", "put the text in quotes, or check the indentation of this line"),
-    ("could not find expected ':'", "a key has no ':' after it", "write 'key: value'; a text over several lines needs quotes or '|'"),
-    ("did not find expected key", "the indentation or a closing quote does not fit", "align this line with its neighbours; check quotes and commas"),
-    ("did not find expected ',' or '}'", "a '{' is not closed, or a ',' is missing", "close it with '}', or put a ',' between the entries"),
-    ("did not find expected ',' or ']'", "a '[' is not closed, or a ',' is missing", "close it with ']', or put a ',' between the entries"),
+    (
+        "mapping values are not allowed",
+        "there is a ': ' where no key can be",
+        "put the text in quotes, or check the indentation of this line",
+    ),
+    (
+        "could not find expected ':'",
+        "a key has no ':' after it",
+        "write 'key: value'; a text over several lines needs quotes or '|'",
+    ),
+    (
+        "did not find expected key",
+        "the indentation or a closing quote does not fit",
+        "align this line with its neighbours; check quotes and commas",
+    ),
+    (
+        "did not find expected ',' or '}'",
+        "a '{' is not closed, or a ',' is missing",
+        "close it with '}', or put a ',' between the entries",
+    ),
+    (
+        "did not find expected ',' or ']'",
+        "a '[' is not closed, or a ',' is missing",
+        "close it with ']', or put a ',' between the entries",
+    ),
     ("did not find expected '-' indicator", "the indentation of a list does not fit", "align all '-' of the list"),
     ("found unexpected end of stream", "a quote is opened and never closed", "close the quote"),
     ("cannot start any token", "this character cannot begin a value", "put the value in quotes"),
     ("found character that cannot", "this character cannot begin a value", "put the value in quotes"),
-    ("unknown escape character", "a backslash in double quotes starts an unknown escape", "use single quotes, or write two backslashes"),
+    (
+        "unknown escape character",
+        "a backslash in double quotes starts an unknown escape",
+        "use single quotes, or write two backslashes",
+    ),
     ("did not find expected node content", "a value is missing here", "write the value, or take the key away"),
-    ("block sequence entries are not allowed", "a '-' stands where no list can be", "put the list on its own lines below the key"),
-    ("did not find expected <document start>", "there is text after the end of the document", "check the indentation of this line"),
+    (
+        "block sequence entries are not allowed",
+        "a '-' stands where no list can be",
+        "put the list on its own lines below the key",
+    ),
+    (
+        "did not find expected <document start>",
+        "there is text after the end of the document",
+        "check the indentation of this line",
+    ),
 )
 
 
-class _Stop(Exception):
+class _StoppedError(Exception):
     """Reading cannot go on; the reason has been reported."""
 
 
@@ -223,7 +263,7 @@ def parse(data: bytes, report: Report) -> Mapping | None:
     except yaml.YAMLError as broken:
         report.at("YAML-002", 1, 1, wrong=str(broken).splitlines()[0], fix="save the file as plain text in UTF-8")
         return None
-    except _Stop:
+    except _StoppedError:
         return None
     if root is None or (isinstance(root, Scalar) and root.text == ""):
         report.at("YAML-001", 1, 1)
@@ -240,7 +280,10 @@ def _report_syntax(broken: yaml.MarkedYAMLError, report: Report) -> None:
     said = f"{broken.problem or ''} {broken.context or ''}"
     wrong, fix = next(
         ((wrong, fix) for pattern, wrong, fix in _SYNTAX if pattern in said),
-        ((broken.problem or broken.context or "it cannot be read").strip(), "check quotes, brackets and indentation of this line and the one before"),
+        (
+            (broken.problem or broken.context or "it cannot be read").strip(),
+            "check quotes, brackets and indentation of this line and the one before",
+        ),
     )
     report.at("YAML-002", mark.line + 1 if mark else 1, mark.column + 1 if mark else 1, wrong=wrong, fix=fix)
 
@@ -282,7 +325,7 @@ class _Builder:
         if isinstance(event, (MappingStartEvent, SequenceStartEvent)):
             if len(self._stack) >= MAXIMUM_DEPTH:
                 self._report.at("YAML-012", line, column, limit=MAXIMUM_DEPTH)
-                raise _Stop
+                raise _StoppedError
             node = Mapping(line, column) if isinstance(event, MappingStartEvent) else Sequence(line, column)
             node.faulty = tag is not None
             self._stack.append(_Frame(node))
@@ -302,14 +345,20 @@ class _Builder:
         """Give an unquoted scalar its meaning, or report the trap that it is."""
         value, trap = _meaning(node.text), _trap(node.text)
         if self._is_key():
-            if trap is not None and value is None or isinstance(value, (bool, float)):
-                self._report.at("YAML-013", node.line, node.column, text=f"'{node.text}'", fix=f'put the key in quotes: "{node.text}"')
+            if (trap is not None and value is None) or isinstance(value, (bool, float)):
+                self._report.at(
+                    "YAML-013",
+                    node.line,
+                    node.column,
+                    text=f"'{node.text}'",
+                    fix=f'put the key in quotes: "{node.text}"',
+                )
                 node.faulty = True
         elif value is not None:
             node.value = value
         elif trap is not None:
             where = self._key_position() if trap == "YAML-014" else (node.line, node.column)
-            self._report.at(trap, *where, path=self._path(), text=node.text)
+            self._report.at(trap, *where, self._path(), text=node.text)
             node.faulty = True
 
     def _is_key(self) -> bool:
@@ -348,7 +397,9 @@ class _Builder:
         if not isinstance(node, Scalar):
             frame.name = "?"
             if not node.faulty:
-                self._report.at("YAML-013", node.line, node.column, text="a list or a mapping", fix="write a name as the key")
+                self._report.at(
+                    "YAML-013", node.line, node.column, text="a list or a mapping", fix="write a name as the key"
+                )
             return
         frame.name = node.text
         if node.faulty:
@@ -363,4 +414,5 @@ class _Builder:
 
 
 def _mark(event: Event) -> tuple[int, int]:
+    assert event.start_mark is not None
     return event.start_mark.line + 1, event.start_mark.column + 1

@@ -156,7 +156,7 @@ def load() -> Catalog:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return Catalog.model_validate(
         {
-            kind: yaml.load((folder / f"{kind}.yml").read_text(encoding="utf-8"), Loader=loader)  # noqa: S506
+            kind: yaml.load((folder / f"{kind}.yml").read_text(encoding="utf-8"), Loader=loader)
             for kind in Catalog.model_fields
         }
     )

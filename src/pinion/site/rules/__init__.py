@@ -1,10 +1,31 @@
-"""What must hold between the parts of a site."""
+"""What must hold between the parts of a site, by topic. Every rule reports what it finds and none stops another."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
+from pinion.site import catalog
 from pinion.site.errors import Report
+from pinion.site.rules import access, addresses, cluster, fabric, hardware, networks, ports, serving
+from pinion.site.rules.facts import Facts
 from pinion.site.shape import Shaped
 
+#: `networks` comes first: it finds the sound statements that the others compare with.
+TOPICS: tuple[Callable[[Facts], None], ...] = (
+    networks.check,
+    hardware.check,
+    addresses.check,
+    ports.check,
+    fabric.check,
+    serving.check,
+    access.check,
+)
 
-def apply(shaped: Shaped, report: Report) -> None:
-    """Look at the whole site and report every rule that it breaks."""
+
+def apply(shaped: Shaped, report: Report, charts: Path | None) -> None:
+    """Look at the whole site and report every rule that it breaks. *charts* is the folder that services take their charts from."""
+    facts = Facts(shaped, catalog.load(), report)
+    for check in TOPICS:
+        check(facts)
+    cluster.check(facts, charts)

@@ -1,0 +1,89 @@
+"""The Kubernetes cluster and the services on it."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from pathlib import Path as FilePath
+
+from pinion.site.allocation import Prefix
+from pinion.site.errors import Path
+from pinion.site.model import Kubernetes
+from pinion.site.rules.facts import Facts
+
+#: kube-controller-manager gives every node a /24 (IPv4) or /64 (IPv6) of the pod prefix unless it is told otherwise.
+NODE_PREFIX = {4: 24, 6: 64}
+#: kube-apiserver's bitmap allocator takes no service prefix with more host bits than this.
+SERVICE_HOST_BITS = 20
+#: Namespaces that Kubernetes keeps for itself.
+RESERVED_NAMESPACES = ("default",)
+RESERVED_START = "kube-"
+
+
+def check(facts: Facts, charts: FilePath | None) -> None:
+    """All rules about the cluster. *charts* is the folder that holds the charts; None where there is none to compare with."""
+    stated = facts.site.kubernetes
+    if stated is not None:
+        where: Path = ("kubernetes", "control_plane")
+        facts.known("K8S-001", where, stated.control_plane, "management_hosts", facts.site.management_hosts)
+        _prefixes(facts, stated)
+    elif facts.site.services and not facts.stated("kubernetes") and not facts.has(("kubernetes",)):
+        facts.report.on_key("K8S-006", ("services",))
+    for name, service in facts.site.services.items():
+        path: Path = ("services", name)
+        if service.server is not None:
+            facts.known("K8S-002", (*path, "server"), service.server, "gpu_servers", facts.site.gpu_servers)
+        elif not facts.stated("gpu_servers"):
+            facts.report.on_key("K8S-007", path, name=name)
+        if service.namespace in RESERVED_NAMESPACES or service.namespace.startswith(RESERVED_START):
+            facts.report.on("K8S-008", (*path, "namespace"), name=service.namespace)
+        _chart(facts, (*path, "chart"), service.chart, charts)
+
+
+def _chart(facts: Facts, path: Path, chart: str, charts: FilePath | None) -> None:
+    if charts is None:
+        return
+    known = sorted(file.parent.name for file in charts.glob("*/Chart.yaml"))
+    if chart not in known:
+        facts.report.on("K8S-003", path, name=chart, hint=facts.report.hint(chart, known))
+
+
+def _prefixes(facts: Facts, stated: Kubernetes) -> None:
+    pods = _prefix(facts, ("kubernetes", "pod_prefix"), stated.pod_prefix)
+    services = _prefix(facts, ("kubernetes", "service_prefix"), stated.service_prefix)
+    for key, prefix in (("pod_prefix", pods), ("service_prefix", services)):
+        if prefix is None:
+            continue
+        for subnet in facts.subnets.values():
+            for other in subnet.prefixes:
+                if _overlap(prefix, other):
+                    facts.report.on(
+                        "K8S-005", ("kubernetes", key), prefix=prefix, other=f"{other} of network '{subnet.name}'"
+                    )
+    if pods is not None and services is not None and _overlap(pods, services):
+        facts.report.on("K8S-005", ("kubernetes", "service_prefix"), prefix=services, other=f"the pod prefix {pods}")
+    if services is not None and services.max_prefixlen - services.prefixlen > SERVICE_HOST_BITS:
+        longest = services.max_prefixlen - SERVICE_HOST_BITS
+        facts.report.on("K8S-009", ("kubernetes", "service_prefix"), prefix=services, longest=longest)
+    if pods is not None:
+        _room(facts, pods, stated)
+
+
+def _room(facts: Facts, pods: Prefix, stated: Kubernetes) -> None:
+    """Whether every node gets a pod prefix of its own."""
+    nodes = len(facts.site.gpu_servers) + (sum(len(members) for _, _, members in facts.pis()) if stated.pis_join else 0)
+    size = NODE_PREFIX[pods.version]
+    room = 2 ** max(size - pods.prefixlen, 0) if pods.prefixlen <= size else 0
+    if nodes > room:
+        facts.report.on("K8S-010", ("kubernetes", "pod_prefix"), prefix=pods, room=room, nodes=nodes, size=size)
+
+
+def _overlap(one: Prefix, other: Prefix) -> bool:
+    return one.version == other.version and one.overlaps(other)
+
+
+def _prefix(facts: Facts, path: Path, text: str) -> Prefix | None:
+    try:
+        return ip_network(text)
+    except ValueError:
+        facts.report.on("K8S-004", path, text=text)
+        return None

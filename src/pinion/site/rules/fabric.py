@@ -1,0 +1,134 @@
+"""What the fabric must carry: networks with the right purpose, an MTU that fits every hop, traffic classes that the switches can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pinion.site.errors import Path
+from pinion.site.model import Delivery, Purpose
+from pinion.site.quantities import fraction
+from pinion.site.rules.facts import Facts
+
+#: Who may be on which network. A switch's management port and a management host's first port are out-of-band.
+ALLOWED: dict[tuple[str, str], frozenset[Purpose]] = {
+    ("switches", "network"): frozenset({Purpose.MANAGEMENT, Purpose.CONTROL}),
+    ("management_hosts", "network"): frozenset({Purpose.MANAGEMENT}),
+    ("management_hosts", "fabric_network"): frozenset({Purpose.CONTROL, Purpose.EDGE}),
+    ("gpu_servers", "network"): frozenset({Purpose.CONTROL, Purpose.EDGE}),
+    ("gpu_servers", "rdma.network"): frozenset({Purpose.RDMA}),
+    ("pis", "network"): frozenset({Purpose.EDGE, Purpose.CONTROL}),
+}
+
+#: RFC 8200: every IPv6 link carries 1280 bytes.
+IPV6_MINIMUM_MTU = 1280
+#: An RDMA MTU of 4096 bytes with its RoCEv2 headers (IPv6 40, UDP 8, BTH and extended headers) needs about 4200 bytes (NVIDIA, RoCE guide).
+RDMA_MINIMUM_MTU = 4200
+#: RFC 2474: DSCP 48 and above are class selectors 6 and 7, network control; the RoCE presets keep priorities 6 and 7 for CNP.
+NETWORK_CONTROL = 48
+
+
+def check(facts: Facts) -> None:
+    """All rules about purposes, MTU and traffic classes."""
+    memberships = list(_memberships(facts))
+    for path, network, _, _ in memberships:
+        _purpose(facts, path, network)
+    for name in facts.site.networks:
+        _mtu(facts, name, [(owner, limit) for _, network, owner, limit in memberships if network == name])
+    _classes(facts)
+    _lossless(facts)
+
+
+def _memberships(facts: Facts) -> Iterator[tuple[Path, str, str, int | None]]:
+    """Every interface's network: the key that states it, the network, its owner, and the largest MTU that the owner's port takes."""
+    for name, switch in facts.site.switches.items():
+        yield ("switches", name, "network"), switch.network, name, None
+    for name, host in facts.site.management_hosts.items():
+        profile = facts.catalog.servers.get(host.profile)
+        limit = profile.max_mtu if profile is not None else None
+        yield ("management_hosts", name, "network"), host.network, name, limit
+        yield ("management_hosts", name, "fabric_network"), host.fabric_network, name, limit
+    for name, server in facts.site.gpu_servers.items():
+        profile = facts.catalog.servers.get(server.profile)
+        limit = profile.max_mtu if profile is not None else None
+        yield ("gpu_servers", name, "network"), server.network, name, limit
+        if server.rdma is not None:
+            yield ("gpu_servers", name, "rdma", "network"), server.rdma.network, name, limit
+    for name, group in facts.site.pis.items():
+        board = facts.catalog.boards.get(group.board)
+        yield ("pis", name, "network"), group.network, f"pis.{name}", board.max_mtu if board is not None else None
+
+
+def _purpose(facts: Facts, path: Path, network: str) -> None:
+    if network not in facts.site.networks:
+        return
+    purpose = facts.site.networks[network].purpose
+    allowed = ALLOWED[str(path[0]), ".".join(map(str, path[2:]))]
+    if purpose not in allowed:
+        wanted = " or ".join(sorted(allowed))
+        facts.report.on("NET-031", path, name=network, purpose=purpose, owner=path[1], wanted=wanted)
+
+
+# --- MTU ------------------------------------------------------------------------------------------------------------------
+
+
+def _mtu(facts: Facts, name: str, members: list[tuple[str, int | None]]) -> None:
+    network = facts.site.networks[name]
+    if network.mtu is None:
+        return
+    path, mtu = ("networks", name, "mtu"), network.mtu
+    if network.purpose is not Purpose.MANAGEMENT:
+        for switch_name, switch in facts.site.switches.items():
+            model = facts.catalog.switches.get(switch.model)
+            if model is not None and mtu > model.max_mtu:
+                facts.report.on("MTU-001", path, mtu=mtu, switch=switch_name, model=model.model, limit=model.max_mtu)
+                break
+    for owner, limit in members:
+        if limit is not None and mtu > limit:
+            facts.report.on("MTU-002", path, mtu=mtu, owner=owner, limit=limit)
+            break
+    subnet = facts.subnets.get(name)
+    if mtu < IPV6_MINIMUM_MTU and subnet is not None and any(prefix.version == 6 for prefix in subnet.prefixes):
+        facts.report.on("MTU-003", path, mtu=mtu, minimum=IPV6_MINIMUM_MTU)
+    elif network.purpose is Purpose.RDMA and mtu < RDMA_MINIMUM_MTU:
+        facts.report.on("MTU-004", path, mtu=mtu, minimum=RDMA_MINIMUM_MTU)
+
+
+# --- traffic classes ------------------------------------------------------------------------------------------------------
+
+
+def _classes(facts: Facts) -> None:
+    classes = facts.site.traffic_classes
+    if not classes:
+        return
+    by_dscp: dict[int, str] = {}
+    lossless = {stated.dscp >> 3: name for name, stated in classes.items() if stated.delivery is Delivery.LOSSLESS}
+    for name, stated in classes.items():
+        path: Path = ("traffic_classes", name, "dscp")
+        other = by_dscp.setdefault(stated.dscp, name)
+        priority = stated.dscp >> 3
+        if other != name:
+            facts.report.on("CLASS-002", path, name=name, dscp=stated.dscp, other=other)
+        elif stated.dscp >= NETWORK_CONTROL:
+            facts.report.on("CLASS-005", path, name=name, dscp=stated.dscp, limit=NETWORK_CONTROL)
+        elif lossless.get(priority, name) != name:
+            facts.report.on("CLASS-004", path, name=name, dscp=stated.dscp, priority=priority, other=lossless[priority])
+        if stated.delivery is Delivery.LOSSLESS and name != "rdma":
+            facts.report.on("CLASS-003", ("traffic_classes", name, "delivery"), name=name)
+        if fraction(stated.share) == 0.0:
+            facts.report.on("CLASS-006", ("traffic_classes", name, "share"), name=name)
+    # A class that was refused for its shape makes the sum meaningless.
+    total = round(sum(fraction(stated.share) for stated in classes.values()) * 100, 6)
+    if total != 100 and len(classes) == len(facts.stated("traffic_classes")):
+        facts.report.on_key("CLASS-001", ("traffic_classes",), total=f"{total:g}")
+
+
+def _lossless(facts: Facts) -> None:
+    for name, stated in facts.site.traffic_classes.items():
+        if stated.delivery is not Delivery.LOSSLESS:
+            continue
+        for switch_name, switch in facts.site.switches.items():
+            model = facts.catalog.switches.get(switch.model)
+            if model is not None and not model.lossless:
+                where = ("traffic_classes", name, "delivery")
+                facts.report.on("CLASS-007", where, name=name, switch=switch_name, model=model.model)
+                break

@@ -1,0 +1,108 @@
+"""What the rules look at: the site, the catalogue, and the networks with only those statements that make sense.
+
+A rule that finds a mistake in a network reports it, and the other rules then see that network without the mistaken statement. So one
+mistake is told once, and the rest of the file is still looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pinion.site.allocation import Address, AddressRange, Prefix, identity_number, node_name
+from pinion.site.catalog import Catalog
+from pinion.site.errors import Path, Report
+from pinion.site.model import GpuServer, ManagementHost, Network, PiGroup, Site, Switch
+from pinion.site.quantities import numbers
+from pinion.site.shape import Shaped
+from pinion.site.tree import Mapping as TreeMapping
+
+
+@dataclass(slots=True)
+class Subnet:
+    """A network's sound statements: *prefixes* and *ranges* that make sense, *routers* by prefix; *unsound* ranges are known by name.
+
+    *sound* is the statement with nothing but its sound prefixes and gateway, for the arithmetic of `pinion.site.allocation`.
+    """
+
+    name: str
+    network: Network
+    sound: Network
+    prefixes: tuple[Prefix, ...] = ()
+    ranges: dict[str, AddressRange] = field(default_factory=dict)
+    unsound: set[str] = field(default_factory=set)
+    dhcp: AddressRange | None = None
+    routers: dict[Prefix, Address | None] = field(default_factory=dict)
+
+    def home(self, address: Address) -> Prefix | None:
+        """The prefix that holds *address*."""
+        return next((prefix for prefix in self.prefixes if address in prefix), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One device by its name, with the key that states it."""
+
+    name: str
+    kind: str
+    path: Path
+
+
+class Facts:
+    """Everything that a rule may ask, and where it reports."""
+
+    def __init__(self, shaped: Shaped, catalog: Catalog, report: Report) -> None:
+        self.site: Site = shaped.site
+        self.catalog = catalog
+        self.report = report
+        self.subnets: dict[str, Subnet] = {}
+        self._shaped = shaped
+
+    def has(self, path: Path) -> bool:
+        """Whether the file states something at *path*, usable or not."""
+        return self._shaped.entry(path) is not None
+
+    # --- names -------------------------------------------------------------------------------------------------------------
+
+    def stated(self, section: str) -> tuple[str, ...]:
+        """The names that the file has in *section*, usable or not."""
+        entry = self._shaped.entry((section,))
+        return tuple(entry.node.entries) if entry is not None and isinstance(entry.node, TreeMapping) else ()
+
+    def known(self, code: str, path: Path, name: str, section: str, usable: Mapping[str, object]) -> bool:
+        """Whether *name* is usable; reports *code* at *path* when the file's *section* does not have it at all."""
+        if name in usable:
+            return True
+        names = self.stated(section)
+        if name not in names:
+            self.report.on(code, path, name=name, hint=self.report.hint(name, names))
+        return False
+
+    # --- devices -----------------------------------------------------------------------------------------------------------
+
+    def named(self) -> Iterator[tuple[str, str, Switch | ManagementHost | GpuServer]]:
+        """Every device with a name of its own: section, name, statement."""
+        for name, switch in self.site.switches.items():
+            yield "switches", name, switch
+        for name, host in self.site.management_hosts.items():
+            yield "management_hosts", name, host
+        for name, server in self.site.gpu_servers.items():
+            yield "gpu_servers", name, server
+
+    def pis(self) -> Iterator[tuple[str, PiGroup, tuple[int, ...]]]:
+        """Every group of Pis with its numbers."""
+        for name, group in self.site.pis.items():
+            yield name, group, numbers(group.numbers)
+
+    def nodes(self) -> Iterator[Node]:
+        """Every single device of the site."""
+        for section, name, _ in self.named():
+            yield Node(name, section, (section, name))
+        for group_name, _, members in self.pis():
+            for number in members:
+                yield Node(node_name(group_name, number), "pis", ("pis", group_name, "numbers"))
+
+
+def ordinal(name: str) -> int:
+    """The ordinal, from 0, that a named device has in its range; -1 when its name ends in 0."""
+    return identity_number(name) - 1
