@@ -1,0 +1,25 @@
+"""The commands that make a configuration session hold a plan: our whole scope taken out and put in anew, foreign things untouched. Pure.
+
+Inside a session this costs nothing: the switch applies only what differs at the end, so an unchanged port never flaps.
+"""
+
+from __future__ import annotations
+
+from pinion.drivers.switch.diff import owned_vids
+from pinion.drivers.switch.state import SwitchState, port_order
+from pinion.plan.model import SwitchPlan
+from pinion.render.switch import eos_config
+
+
+def eos_commands(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None = None) -> list[str]:
+    """EOS configuration commands, in order, for a session on a switch that holds *state*. Each starts at any depth of the session."""
+    ours = owned_vids(want, previous)
+    planned = {port.name for port in want.ports}
+    strangers = sorted({port.name for port in state.ports} - planned, key=port_order)
+    return [
+        *(f"no interface Vlan{svi.vid}" for svi in state.svis if svi.vid in ours),
+        *(f"no vlan {vlan.vid}" for vlan in state.vlans if vlan.vid in ours),
+        *(f"default interface {name}" for name in (*sorted(planned, key=port_order), *strangers)),
+        *(line.strip() for line in eos_config(want).splitlines() if line.strip() not in {"", "!"}),
+        *(line for name in strangers for line in (f"interface {name}", "shutdown")),
+    ]

@@ -1,0 +1,102 @@
+"""A switch plan as the switch's own configuration text.
+
+The text is the whole *declared scope* and nothing else: VLANs, ``interface EthernetN``, ``interface VlanN`` and routing between VLANs.
+Management interface, host name, users and AAA are never in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+
+from pinion.plan.model import PortMode, Svi, SwitchPlan, SwitchPort, SwitchVlan
+from pinion.render import templates
+
+#: MAC address that switches of a pair share for their gateways. Arista's own examples use it (EOS User Manual, "Virtual IP addresses").
+VIRTUAL_ROUTER_MAC = "00:1c:73:00:00:99"
+
+
+def vid_ranges(vids: Iterable[int]) -> str:
+    """VLAN identifiers as EOS writes a list of them: sorted, runs joined (``100-102,200``); ``none`` for no VLAN."""
+    ordered = sorted(set(vids))
+    runs = []
+    for _, group in groupby(enumerate(ordered), key=lambda item: item[1] - item[0]):
+        run = list(map(itemgetter(1), group))
+        runs.append(f"{run[0]}" if len(run) == 1 else f"{run[0]}-{run[-1]}")
+    return ",".join(runs) or "none"
+
+
+@dataclass(frozen=True, slots=True)
+class _Port:
+    """One port for the template. What a port may lack is a sequence of none or one, so that the template only loops."""
+
+    name: str
+    descriptions: Sequence[str]
+    shut: Sequence[None]
+    mtus: Sequence[int]
+    access_vlans: Sequence[int]
+    trunks: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Gateway:
+    """One SVI for the template; *address_lines* in EOS order: the primary IPv4 address, further ones, IPv6."""
+
+    vid: int
+    mtu: int
+    address_lines: Sequence[str]
+
+
+def eos_config(switch: SwitchPlan) -> str:
+    """The declared scope of *switch* as Arista EOS configuration, in the order and indentation of ``show running-config``."""
+    return (
+        templates()
+        .get_template("switch/eos/config.j2")
+        .render(
+            vlans=sorted(switch.vlans, key=_by_vid),
+            ports=[_port(port) for port in switch.ports],
+            svis=_gateways(switch.svis),
+            virtual_router_macs=[VIRTUAL_ROUTER_MAC] if any(svi.virtual for svi in switch.svis) else [],
+            routing_lines=routing_lines(switch.svis),
+        )
+    )
+
+
+def routing_lines(svis: Sequence[Svi]) -> list[str]:
+    """The global lines that let a switch route between *svis*."""
+    families = {":" in svi.address for svi in svis}
+    return [line for ipv6, line in ((False, "ip routing"), (True, "ipv6 unicast-routing")) if ipv6 in families]
+
+
+def _by_vid(vlan: SwitchVlan) -> int:
+    return vlan.vid
+
+
+def _port(port: SwitchPort) -> _Port:
+    return _Port(
+        name=port.name,
+        descriptions=[port.description] if port.description else [],
+        shut=[] if port.enabled else [None],
+        mtus=[] if port.mtu is None else [port.mtu],
+        access_vlans=[port.access_vlan] if port.mode is PortMode.ACCESS and port.access_vlan is not None else [],
+        trunks=[vid_ranges(port.trunk_vlans)] if port.mode is PortMode.TRUNK else [],
+    )
+
+
+def _gateways(svis: Sequence[Svi]) -> list[_Gateway]:
+    found = []
+    for vid, group in groupby(sorted(svis, key=lambda svi: (svi.vid, ":" in svi.address)), key=lambda svi: svi.vid):
+        members = list(group)
+        lines = []
+        seen_ipv4 = False
+        for svi in members:
+            ipv6 = ":" in svi.address
+            secondary = " secondary" if seen_ipv4 and not ipv6 else ""
+            seen_ipv4 = seen_ipv4 or not ipv6
+            lines.append(
+                f"{'ipv6' if ipv6 else 'ip'} address {'virtual ' if svi.virtual else ''}{svi.address}{secondary}"
+            )
+        found.append(_Gateway(vid=vid, mtu=members[0].mtu, address_lines=lines))
+    return found
