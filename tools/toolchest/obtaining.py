@@ -83,8 +83,11 @@ class Obtainer:
         return [results[tool.name] for tool in tools]
 
     def _estimate(self, tool: Tool) -> float:
-        """Return the expected seconds of a Go build: what it took here, else the recipe's figure for this many cores."""
-        return self._cache.build_seconds(tool) or tool.minutes * 60 * ESTIMATE_CORES / max(os.cpu_count() or 1, 1)
+        """Return the seconds that a Go build takes at most, by experience: the recipe's figure for this many cores, or longer if it
+        was longer here. With a warm build cache it is far quicker.
+        """
+        by_recipe = tool.minutes * 60 * ESTIMATE_CORES / max(os.cpu_count() or 1, 1)
+        return max(self._cache.build_seconds(tool) or 0.0, by_recipe)
 
     def _note(self, tool: Tool, source: str, error: Exception) -> None:
         with self._guard:
@@ -133,6 +136,13 @@ class Obtainer:
     def _fill(self, tool: Tool, source: str, started: float) -> Result | None:
         """Try one source: into a staging folder, probe, publish. The caller holds the tool's lock."""
         estimate = self._estimate(tool) if source == "go" else 0.0
+        if source == "go":
+            self._progress.stage(tool.name, "getting the Go toolchain")
+            try:
+                self._go.command()
+            except UnavailableError as error:
+                self._note(tool, source, error)
+                return None
         self._progress.stage(tool.name, {"go": "building with Go"}.get(source, source), estimate)
         self._cache.note_stage(tool.name, source, estimate)
         begun = time.monotonic()
