@@ -4,6 +4,8 @@ SHELL := /bin/bash
 # Debian's own interpreter first: an interpreter of a version manager may lack venv or be another version in each folder.
 PYTHON = $(firstword $(wildcard /usr/bin/python3) python3)
 SITE ?= lab
+# What `up` cannot do without; the rest is obtained by whoever asks for it (tools/obtain.py NAME waits for one tool).
+UP_TOOLS := pulumi etcd kube-apiserver kube-controller-manager kube-scheduler kubelet helm kubectl kwok
 # More options for pytest: make test PYTEST='-m "not lab" -x'
 PYTEST ?=
 RUN := bin/pinion-env
@@ -14,7 +16,7 @@ help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
 
 up: host env  ## the rack in a box, from nothing to the report (as root; SITE=lab)
-	@$(PYTHON) tools/obtain.py & builder=$$!; trap 'kill $$builder 2>/dev/null' EXIT; \
+	@$(PYTHON) tools/obtain.py $(UP_TOOLS) & builder=$$!; trap 'kill $$builder 2>/dev/null' EXIT; \
 	$(RUN) pinion up $(SITE) || exit $$?; wait $$builder
 
 down: env  ## take it down; leaves no process, mount, namespace or link (SITE=lab)

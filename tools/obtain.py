@@ -23,6 +23,7 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -128,7 +129,9 @@ def debian(list_file: Path, cache: Cache, *, verify: bool, as_json: bool) -> int
 
 def main() -> int:
     """Run the command line."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for stop in (signal.SIGTERM, signal.SIGINT):
+        # At once, without waiting for threads: children die with us, and the next run cleans up what lies about.
+        signal.signal(stop, lambda number, _: os._exit(128 + number))
     arguments = parser().parse_args()
     cache = Cache((arguments.cache or default_root()).absolute())
     names: list[str] = arguments.tools

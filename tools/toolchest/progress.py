@@ -51,7 +51,7 @@ class Progress:
             self._now[tool] = (stage, time.monotonic(), estimate)
             self._waiting.pop(tool, None)
         if estimate >= 1:
-            self.say(f"{tool}: {stage}, about {clock(estimate)} the first time")
+            self.say(f"{tool}: {stage}, at most about {clock(estimate)}")
 
     def queued(self, tool: str, estimate: float) -> None:
         """Note that a tool waits for its turn to be built."""
@@ -82,5 +82,5 @@ class Progress:
                 parts = [f"{tool}: {stage} {clock(now - since)}" for tool, (stage, since, _) in self._now.items()]
                 left, waiting = self.seconds_left(), len(self._waiting)
             queue = f"; {waiting} wait their turn" if waiting else ""
-            estimate = f"; about {clock(left)} left" if left >= 1 else ""
+            estimate = f"; at most about {clock(left)} left" if left >= 1 else ""
             self.say((", ".join(parts) or "working") + queue + estimate)

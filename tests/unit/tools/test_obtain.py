@@ -328,3 +328,15 @@ def test_a_new_version_leaves_the_old_one_until_it_is_ready(workshop: Workshop) 
     file.write_bytes(packed)
     assert workshop.run().returncode == 0
     assert workshop.answer("alpha") == "alpha 2.0.0"
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_told_to_stop_it_stops_at_once(
+    workshop: Workshop, server: Server, add_served: Callable[[str], None], stop: signal.Signals
+) -> None:
+    add_served("alpha")
+    server.gate.clear()
+    running = subprocess.Popen(workshop.command(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    assert server.half_sent.wait(30)
+    running.send_signal(stop)
+    assert running.wait(5) == 128 + stop
