@@ -108,8 +108,8 @@ def parse_one_line(text: str) -> list[Entry]:
 def choose(entries: Iterable[Entry], codename: str) -> Mirrors:
     """The Debian mirrors among *entries* of a machine whose release is *codename*.
 
-    Debian's own entries have component ``main``, a suite of the machine's release, and its archive key or none named. Raises `LabError` when
-    there is none.
+    Debian's own entries have component ``main``, a suite of the machine's release, and its archive key or none named. Raises `LabError`
+    when there is none.
     """
     archive: str | None = None
     security: str | None = None

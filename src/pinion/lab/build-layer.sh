@@ -49,7 +49,7 @@ if [[ ! -e $root/etc/resolv.conf && ! -L $root/etc/resolv.conf ]]; then : >"$roo
 mount --bind "$root/run/pinion/resolv.conf" "$root/etc/resolv.conf"
 cat "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" >"$root/run/pinion/ca.crt" 2>/dev/null || true
 mkdir -p "$root/etc/apt/sources.list.d" "$root/usr/local/sbin"
-rm -f "$root/etc/apt/sources.list"
+rm -f "$root/etc/apt/sources.list" "$root/etc/apt/sources.list.d/0000main.sources" "$root/etc/apt/apt.conf.d/99mmdebstrap"
 cp "$INPUT/sources" "$root/etc/apt/sources.list.d/debian.sources"
 cp "$INPUT/apt.conf" "$root/etc/apt/apt.conf.d/99build"
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
@@ -80,11 +80,13 @@ if [[ -d $INPUT/files ]]; then cp -r --no-preserve=mode,ownership "$INPUT/files/
 if [[ -s $INPUT/script ]]; then inside bash -eu /run/pinion/script; fi
 
 rm -f "$root/usr/sbin/policy-rc.d" "$root/etc/apt/apt.conf.d/99build" "$root/etc/apt/sources.list.d/debian.sources"
+if [[ -z $LOWER ]]; then umount "$root/etc/resolv.conf"; : >"$root/etc/resolv.conf"; fi
 rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/cache/apt/*.bin "$root"/var/log/apt/* "$root"/var/log/dpkg.log "$root"/tmp/*
 # a process that the script left behind would hold the mounts; we are pid 1 of our namespace, so this spares us
 kill -KILL -1 2>/dev/null || true
 cut -f2 "$INPUT/binds" | while IFS= read -r target; do umount "$root$target" 2>/dev/null || true; done
-umount -R "$root/dev" "$root/proc" "$root/sys" "$root/etc/resolv.conf" "$root/run" || true
+umount -R "$root/dev" "$root/proc" "$root/sys" "$root/run" || true
+umount "$root/etc/resolv.conf" 2>/dev/null || true
 if ((${#made[@]})); then rm -df "${made[@]}"; fi
 if [[ -n $LOWER ]]; then umount -R "$root" 2>/dev/null || umount --lazy -R "$root"; rmdir "$TARGET/merged"; rm -rf "$TARGET/work"; fi
 sync -f "$TARGET"

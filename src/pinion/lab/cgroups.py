@@ -45,12 +45,13 @@ def _bases() -> list[tuple[Path, bool]]:
     return found
 
 
-def create(*names: str) -> list[Path]:
-    """Create the group ``pinion/<names…>`` in every hierarchy (or find it) and return the folders.
+def folders(*names: str) -> list[Path]:
+    """Where the group ``pinion/<names…>`` lies in every hierarchy, made or not: to be recorded before `create`."""
+    return [base.joinpath("pinion", *names) for base, _ in _bases()]
 
-    Raises `LabError` when the kernel refuses.
-    """
-    folders = []
+
+def create(*names: str) -> None:
+    """Create the group ``pinion/<names…>`` in every hierarchy, or find it there. Raises `LabError` when the kernel refuses."""
     try:
         for base, unified in _bases():
             folder = base
@@ -61,12 +62,10 @@ def create(*names: str) -> list[Path]:
                 child.mkdir(exist_ok=True)
                 _inherit_cpuset(folder, child)
                 folder = child
-            folders.append(folder)
     except OSError as error:
         raise LabError(
             f"{error.filename}: cgroup cannot be made: {error.strerror}; the lab needs root and writable cgroups"
         ) from error
-    return folders
 
 
 def _delegate(folder: Path) -> None:
@@ -87,23 +86,23 @@ def _inherit_cpuset(parent: Path, child: Path) -> None:
             (child / key).write_text((parent / key).read_text())
 
 
-def processes(folders: list[Path]) -> set[int]:
-    """Every process in or below *folders*. A pid outside our pid namespace reads as 0 and is left out."""
+def processes(groups: list[Path]) -> set[int]:
+    """Every process in or below *groups*. A pid outside our pid namespace reads as 0 and is left out."""
     found: set[int] = set()
-    for folder in folders:
+    for folder in groups:
         for directory, _, _ in os.walk(folder):
             with contextlib.suppress(OSError):
                 found |= {int(pid) for pid in (Path(directory) / "cgroup.procs").read_text().split()}
     return found - {0}
 
 
-def remove(folders: list[Path], *, patience: float = 5.0) -> None:
-    """Kill what is left in *folders* (and below) and remove them, with parents of ours that are empty.
+def remove(groups: list[Path], *, patience: float = 5.0) -> None:
+    """Kill what is left in *groups* (and below) and remove them, with parents of ours that are empty.
 
     Raises `LabError` when a process does not go within *patience* seconds.
     """
     deadline = time.monotonic() + patience
-    present = [folder for folder in folders if folder.is_dir()]
+    present = [folder for folder in groups if folder.is_dir()]
     while left := processes(present):
         if time.monotonic() > deadline:
             raise LabError(f"processes {sorted(left)}: still in cgroup {present[0]} after SIGKILL")
@@ -127,7 +126,7 @@ def _remove_tree(folder: Path) -> bool:
     """Remove the groups of a tree, leaves first; whether all are gone (a dying process keeps its group for a moment)."""
     for directory, _, _ in os.walk(folder, topdown=False):
         try:
-            os.rmdir(directory)
+            Path(directory).rmdir()
         except FileNotFoundError:
             continue
         except OSError:

@@ -50,7 +50,7 @@ def mount_overlay(lower: Sequence[Path], upper: Path, work: Path, point: Path) -
     done = run(["mount", "-t", "overlay", "overlay", "-o", options, str(point)], check=False)
     if done.returncode:
         raise LabError(
-            f"{point}: overlay cannot be mounted: {done.stderr.strip()}; the state folder must lie on a real file system (not on an overlay)"
+            f"{point}: overlay cannot be mounted: {done.stderr.strip()}; the state folder must lie on a real file system, no overlay"
         )
 
 

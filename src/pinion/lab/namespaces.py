@@ -71,7 +71,7 @@ def delete(name: str) -> bool:
 @contextlib.contextmanager
 def inside(name: str) -> Iterator[None]:
     """Be in namespace *name* with this thread. Sockets made meanwhile stay there. Do not await in between."""
-    with open("/proc/thread-self/ns/net", "rb") as home, _open(name) as target:
+    with Path("/proc/thread-self/ns/net").open("rb") as home, _open(name) as target:
         _setns(target.fileno(), name)
         try:
             yield

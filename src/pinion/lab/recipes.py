@@ -33,9 +33,9 @@ class Bind:
 class LayerRecipe:
     """One layer of a machine's file system.
 
-    *packages* are installed without recommended ones and without starting services; *files* (path to text, 0644, root) are put in next; then
-    *script* runs (bash -eu, root, no systemd, this machine's network). *env* are patterns of host environment variables that the script sees
-    and *binds* what is shown to it when it exists; neither is part of the key. *minutes* is an honest estimate on two cores.
+    *packages* are installed without recommended ones and without starting services; *files* (path to text, 0644, root) are put in next;
+    then *script* runs (bash -eu, root, no systemd, this machine's network). *env* are patterns of host environment variables that the
+    script sees and *binds* what is shown to it when it exists; neither is part of the key. *minutes* is an honest estimate on two cores.
     """
 
     name: str

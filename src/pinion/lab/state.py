@@ -137,9 +137,9 @@ class InstanceState:
                     stream.write(content())
                 # link, not rename: the loser keeps the winner's file
                 with contextlib.suppress(FileExistsError):
-                    os.link(temporary, path)
+                    path.hardlink_to(temporary)
             finally:
-                os.unlink(temporary)
+                Path(temporary).unlink()
         return path
 
 
@@ -156,10 +156,10 @@ def write_file(path: Path, content: str | bytes, mode: int = 0o600) -> bool:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(temporary, path)
+        Path(temporary).replace(path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+            Path(temporary).unlink()
         raise
     return True
 
