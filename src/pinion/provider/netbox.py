@@ -1,0 +1,280 @@
+"""What the three NetBox resources share: one unit of records, made, compared, updated and removed as a whole.
+
+Invariants:
+
+* The resource id is the unit's key (``lab/pi-01``): the same in every run, and what `pulumi import` takes.
+* The state holds what NetBox held when we last looked. Refresh puts in only what the driver would really change.
+* A create that failed midway leaves its unit in the state, so that the next run goes on and `destroy` finds it.
+* Nothing is sent for a unit that is as it should be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol
+
+from pydantic import BaseModel, JsonValue
+
+from pinion.drivers.netbox.desired import DeviceType, Interface, Named, Prefix, Rack
+from pinion.drivers.netbox.desired import IpRange as Range
+from pinion.drivers.netbox.errors import DeniedError as NetBoxDeniedError
+from pinion.drivers.netbox.errors import ExistsError, MissingError, NetBoxError
+from pinion.drivers.netbox.errors import UnreachableError as NetBoxUnreachableError
+from pinion.drivers.netbox.results import Applied, Change, Conflict, D, Deleted, Observed, UnitDiff
+from pinion.provider.plugin import (
+    Call,
+    Checked,
+    Created,
+    DeniedError,
+    Difference,
+    Found,
+    NotFoundError,
+    PartialError,
+    PluginError,
+    Properties,
+    RefusedError,
+    ResourceKind,
+    UnreachableError,
+    Value,
+    differences,
+    has_unknown,
+)
+from pinion.provider.shape import ORIGIN, Shape, overlay
+
+#: The field that names each thing which stands in a list of a unit.
+IDENTITIES: Final[Mapping[type[BaseModel], str]] = {
+    Rack: "name",
+    DeviceType: "slug",
+    Named: "slug",
+    Prefix: "prefix",
+    Range: "name",
+    Interface: "name",
+}
+#: Outputs that NetBox or the driver decides.
+OUTPUTS: Final = ("url", "owner", "drift", "netbox_ids")
+_STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
+_LONGEST_LIST: Final = 40  # lines of one message
+ADOPT_HINT: Final = "to take it over, say so: pulumi config set pinion:adopt true; or remove or rename one of the two"
+
+
+class UnitDriver(Protocol[D]):
+    """The part of the NetBox driver that handles one kind of unit."""
+
+    def read(self, key: str) -> Observed[D] | None: ...
+    def diff(self, desired: D, *, adopt: bool = False) -> UnitDiff: ...
+    def apply(self, desired: D, *, adopt: bool = False) -> Applied[D]: ...
+    def delete(self, key: str) -> Deleted: ...
+
+
+@dataclass(frozen=True)
+class Access(Generic[D]):
+    """How a kind of unit reaches NetBox: *driver* makes or finds the connection, *adopt* is the stack's setting."""
+
+    driver: Callable[[], UnitDriver[D]]
+    adopt: Callable[[], bool]
+
+
+class UnitKind(ResourceKind, Generic[D]):
+    """A NetBox unit of records *model*. *replace* names the properties that are its identity, *noun* what a person calls it."""
+
+    def __init__(self, model: type[D], noun: str, replace: Sequence[str], access: Access[D]) -> None:
+        self.shape: Shape[D] = Shape(model, IDENTITIES)
+        self._noun = noun
+        self._replace = tuple(replace)
+        self._access: Access[D] = access
+
+    # --- without NetBox -----------------------------------------------------------------------------------------------
+
+    def check(self, call: Call, olds: Properties, news: Properties) -> Checked:  # noqa: ARG002
+        """See `ResourceKind.check`."""
+        return self.shape.check(news)
+
+    def diff(
+        self,
+        call: Call,  # noqa: ARG002
+        resource_id: str,  # noqa: ARG002
+        old_inputs: Properties,
+        olds: Properties,
+        news: Properties,
+        ignore: Sequence[str],
+    ) -> Difference:
+        """Compare with what NetBox held when we last looked; drift that no input can show counts too."""
+        was = self._own(olds) or self._own(old_inputs)
+        ignored = (*ignore, ORIGIN)
+        found = differences(was, self._own(news), replace=self._replace, ignore=ignored, delete_before_replace=True)
+        changes = dict(found.changes)
+        changes |= differences({"drift": olds.get("drift") or {}}, {"drift": {}}, ignore=ignore).changes
+        return Difference(changes, delete_before_replace=True)
+
+    def _own(self, properties: Properties) -> dict[str, Value]:
+        return {key: value for key, value in properties.items() if key in self.shape.model.model_fields}
+
+    # --- with NetBox --------------------------------------------------------------------------------------------------
+
+    def create(self, call: Call, news: Properties, *, preview: bool) -> Created:
+        """Create the unit, or adopt it where the stack says so. What is ours already is just brought to *news*."""
+        if has_unknown(dict(news)):
+            return Created("", news)
+        desired = self.shape.value(news)
+        if preview:
+            self._foresee(call, desired, adopt=self._access.adopt())
+            return Created("", news)
+        return Created(desired.key, self._apply(call, desired, news, adopt=self._access.adopt(), is_new=True))
+
+    def read(self, call: Call, resource_id: str, inputs: Properties, olds: Properties) -> Found | None:  # noqa: ARG002
+        """The unit as NetBox holds it; with no *inputs* (an import) all of it, else what differs from them."""
+        with _errors(self._noun, resource_id, inputs):
+            driver = self._access.driver()
+            observed = driver.read(resource_id)
+            if observed is None:
+                return None
+            actual = self.shape.properties(observed.record)
+            stated = self._own(inputs)
+            if stated:
+                changes = driver.diff(self.shape.value(inputs), adopt=True).changes
+                merged = overlay(stated, actual, [change_steps(change) for change in changes])
+                actual = dict(merged) if isinstance(merged, dict) else actual
+        if ORIGIN in inputs:
+            actual[ORIGIN] = inputs[ORIGIN]
+        return Found(resource_id, actual, self._outputs(actual, observed))
+
+    def update(
+        self, call: Call, resource_id: str, old_inputs: Properties, olds: Properties, news: Properties, *, preview: bool
+    ) -> Properties:
+        """Bring the unit to *news*. An imported one is in this stack by the user's own word: that is leave enough to adopt it."""
+        del resource_id, old_inputs
+        if has_unknown(dict(news)):
+            return news
+        desired = self.shape.value(news)
+        adopt = self._access.adopt() or olds.get("owner") == "foreign"
+        if preview:
+            self._foresee(call, desired, adopt=adopt)
+            return {**news, **{key: olds[key] for key in OUTPUTS if key in olds}, "drift": {}}
+        return self._apply(call, desired, news, adopt=adopt, is_new=False)
+
+    def delete(self, call: Call, resource_id: str, old_inputs: Properties, olds: Properties) -> None:  # noqa: ARG002
+        """Remove what we created. What was there before us, and what others still use, stays: each with its reason as a warning."""
+        with _errors(self._noun, resource_id, old_inputs):
+            deleted = self._access.driver().delete(resource_id)
+        if deleted.left:
+            lines = [f"{one.object} stays in NetBox: {one.reason}" + _in_brackets(one.url) for one in deleted.left]
+            call.warn(_list(lines))
+
+    # --- parts of these -----------------------------------------------------------------------------------------------
+
+    def _apply(self, call: Call, desired: D, news: Properties, *, adopt: bool, is_new: bool) -> Properties:
+        driver = self._access.driver()
+        try:
+            with _errors(self._noun, desired.key, news):
+                applied = driver.apply(desired, adopt=adopt)
+        except PluginError as error:
+            self._keep_what_exists(driver, desired, news, error, is_new=is_new)
+            raise
+        if is_new and applied.observed.owner == "adopted":
+            call.info(f"adopted from NetBox: {applied.observed.url}")
+        return self._outputs(news, applied.observed)
+
+    def _keep_what_exists(
+        self, driver: UnitDriver[D], desired: D, news: Properties, error: PluginError, *, is_new: bool
+    ) -> None:
+        """After a failure: when the unit is there and ours, it belongs in the state, with the reason why it is not whole."""
+        try:
+            observed = driver.read(desired.key)
+            if observed is None or observed.owner == "foreign":
+                return
+            steps = [change_steps(change) for change in driver.diff(desired, adopt=False).changes]
+        except NetBoxError:
+            return  # the error that we have says more than that a look was in vain; the next create finds our marks
+        if not is_new and not steps:
+            return
+        merged = overlay(self._own(news), self.shape.properties(observed.record), steps)
+        actual = dict(merged) if isinstance(merged, dict) else self.shape.properties(observed.record)
+        raise PartialError(desired.key, self._outputs(actual, observed), [error.reason]) from error
+
+    def _foresee(self, call: Call, desired: D, *, adopt: bool) -> None:
+        """What `up` will meet in NetBox, said in the preview."""
+        try:
+            with _errors(self._noun, desired.key, {}):
+                found = self._access.driver().diff(desired, adopt=adopt)
+        except NotFoundError as missing:
+            call.debug(f"not there yet: {missing.reason}")
+            return
+        if found.conflicts:
+            in_the_way: list[str] = [f"exists already in NetBox: {_conflict(one)}" for one in found.conflicts]
+            call.error(_list([*in_the_way, ADOPT_HINT]))
+        elif found.exists:
+            lines: list[str] = [_change_line(change) for change in found.changes]
+            call.info(
+                _list(
+                    [
+                        f"exists in NetBox; up will change {len(lines)} things:"
+                        if lines
+                        else "exists in NetBox as it should be",
+                        *lines,
+                    ]
+                )
+            )
+
+    def _outputs(self, properties: Properties, observed: Observed[D]) -> dict[str, Value]:
+        return {
+            **properties,
+            "url": observed.url,
+            "owner": observed.owner,
+            "drift": {str(number): text for number, text in enumerate(observed.other_drift, 1)},
+            "netbox_ids": dict(observed.ids),
+        }
+
+
+def change_steps(change: Change) -> list[str]:
+    """The steps of a driver's path, ``interfaces[eth0].addresses[10.0.0.1/24]``, without the member of a plain list."""
+    steps = [name or key for name, key in _STEP.findall(change.path)]
+    return steps[:3] if steps[2:3] == ["addresses"] else steps
+
+
+def _change_line(change: Change) -> str:
+    where = change.path or change.object
+    if change.action == "add":
+        return f"+ {where}{_shown(change.after)}"
+    if change.action == "remove":
+        return f"- {where}{_shown(change.before)}"
+    return f"~ {where}: {change.before!r} -> {change.after!r}"
+
+
+def _conflict(one: Conflict) -> str:
+    return f"{one.object}{_in_brackets(one.url)}: {one.reason}"
+
+
+def _shown(value: JsonValue) -> str:
+    return f": {value!r}" if isinstance(value, str | int | float) else ""
+
+
+def _list(lines: Sequence[str]) -> str:
+    more = len(lines) - _LONGEST_LIST
+    return "\n".join([*lines[:_LONGEST_LIST], *([f"… and {more} more"] if more > 0 else [])])
+
+
+def _in_brackets(url: str | None) -> str:
+    return f" ({url})" if url else ""
+
+
+@contextmanager
+def _errors(noun: str, key: str, inputs: Properties) -> Iterator[None]:
+    """The driver's errors as the provider's, with the place in the site file."""
+    origin = inputs.get(ORIGIN)
+    about = f"{noun} {key}" + (f" ({origin})" if isinstance(origin, str) else "")
+    try:
+        yield
+    except ExistsError as error:
+        raise RefusedError(f"{about}: {error}; {ADOPT_HINT}") from error
+    except MissingError as error:
+        raise NotFoundError(f"{about}: {error}") from error
+    except NetBoxDeniedError as error:
+        raise DeniedError(f"{about}: {error}") from error
+    except NetBoxUnreachableError as error:
+        hint = "; it may have been done: the next run finds out" if error.maybe_applied else ""
+        raise UnreachableError(f"{about}: {error}{hint}") from error
+    except NetBoxError as error:
+        raise RefusedError(f"{about}: {error}") from error
