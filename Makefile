@@ -49,8 +49,10 @@ lint-charts:
 	@echo "lint: helm"; set -- $(dir $(wildcard charts/*/Chart.yaml)); \
 	if (($$#)); then $(PYTHON) tools/obtain.py helm >/dev/null && $(RUN) helm lint --strict --quiet "$$@"; fi
 
-lock: env  ## compile requirements/*.in into the hashed lock files (UPGRADE=1: newest versions)
+lock:  ## compile requirements/*.in into the hashed lock files, then env (UPGRADE=1: newest versions)
+	@test -x .venv/bin/uv || $(MAKE) --no-print-directory env
 	@.venv/bin/python tools/lock.py $(if $(UPGRADE),--upgrade)
+	@$(MAKE) --no-print-directory env
 
 env: bootstrap  ## make or refresh .venv from the lock files
 	@$(PYTHON) tools/python_env.py --venv .venv

@@ -155,6 +155,8 @@ class Go:
             environment.setdefault("GOMODCACHE", str(folder / "modules"))
             environment.setdefault("GOCACHE", str(folder / "build"))
             environment.setdefault("GOPATH", str(folder / "path"))
+            # Sources that can be deleted without changing their modes first.
+            environment["GOFLAGS"] = f"{environment.get('GOFLAGS', '')} -modcacherw".strip()
         return environment
 
     def build(self, build: GoBuild, version: str, target: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -79,7 +80,7 @@ class Obtainer:
                     to_build.remove(tool)
             if to_build:
                 time.sleep(POLL)
-        self._forget_downloads()
+        self._clean_up()
         return [results[tool.name] for tool in tools]
 
     def _estimate(self, tool: Tool) -> float:
@@ -201,8 +202,11 @@ class Obtainer:
         self._progress.finished(tool.name, f"CANNOT BE HAD: {reason}", news=True)
         return Result(tool.name, tool.version, "", "", "", False, round(time.monotonic() - started, 1), reason)
 
-    def _forget_downloads(self) -> None:
-        if self._cache.downloads.exists() and all(
-            not held.reason for held in self._cache.check_all(self._recipes.tools).values()
-        ):
-            self._downloads.forget()
+    def _clean_up(self) -> None:
+        """Once every tool of the file is there and nobody builds: release files and our own Go caches (several GB) can go."""
+        if not all((self._cache.bin / program).exists() for tool in self._recipes.tools for program in tool.programs):
+            return
+        with self._cache.lock("go-build", wait=False) as idle:
+            if idle:
+                self._downloads.forget()
+                shutil.rmtree(self._cache.root / "go", ignore_errors=True)

@@ -265,6 +265,8 @@ def test_builds_a_go_program_when_nothing_else_is_there(workshop: Workshop) -> N
     path = go_on_path()
     if path is None:
         pytest.skip("no Go on PATH or in the cache, and this test downloads none")
+    caches = workshop.cache / "go" / "build"
+    caches.mkdir(parents=True)
     module = workshop.folder / "go" / "tiny"
     module.mkdir(parents=True)
     (module / "go.mod").write_text("module example.invalid/tiny\n\ngo 1.20\n")
@@ -298,6 +300,7 @@ package = "example.invalid/tiny"
     assert entry["source"] == "go"
     assert entry["detail"].startswith("go1.")
     assert workshop.answer("tiny") == "tiny 4.5.6"
+    assert not caches.exists(), "with every tool ready, what only builds need is deleted"
 
 
 def test_list_and_verify_only_look(workshop: Workshop) -> None:
