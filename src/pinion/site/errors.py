@@ -20,6 +20,8 @@ Path = tuple[str | int, ...]
 MAXIMUM_PROBLEMS = 200
 #: Longest text of the user that a message repeats.
 _SHOWN = 60
+#: Placeholders that hold whole sentences or lists of ours rather than one word of the user's, and their longest text.
+_SENTENCES, _SENTENCE = frozenset({"boards", "fix", "hint", "known", "ports", "prefixes", "why", "wrong"}), 400
 #: Names that are compared when a suggestion is looked for, and shown when there is none.
 _COMPARED, _LISTED = 400, 8
 
@@ -75,10 +77,13 @@ class SiteErrors(Exception):  # noqa: N818 - the plural is the point: all proble
         super().__init__("\n".join(map(str, self.problems)))
 
 
-def shown(value: object) -> str:
+def shown(value: object, limit: int = _SHOWN) -> str:
     """*value* as a message may repeat it: on one line, not too long, and nothing that a terminal would obey."""
-    text = "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in str(value)[: _SHOWN * 4])
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    text = "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape", "replace").decode()
+        for letter in str(value)[: limit * 4]
+    )
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def listed(names: Iterable[str]) -> str:
@@ -113,8 +118,7 @@ class Report:
             self.full = True
             code, said = "FILE-003", {"limit": MAXIMUM_PROBLEMS}
         kind = catalogue()[code]
-        # 'fix' and 'wrong' among the placeholders are whole sentences; the others are the user's own words.
-        words = {name: value if name in {"fix", "wrong", "hint"} else shown(value) for name, value in said.items()}
+        words = {name: shown(value, _SENTENCE if name in _SENTENCES else _SHOWN) for name, value in said.items()}
         problem = Problem(
             code=code,
             file=self.file,

@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -38,6 +39,15 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
+def _number_key(key: object) -> object:
+    """A key that is the number of a node, without leading zeros or spaces."""
+    if isinstance(key, str):
+        if not re.fullmatch(r"[1-9][0-9]{0,8}", key):
+            raise ValueError(f"'{key[:40]}' is not the number of a node; write a number such as 3")
+        return int(key)
+    return key
+
+
 #: RFC 1123 label: lower-case letters, digits and inner hyphens, at most 63 characters.
 DNS_LABEL = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 #: Name of a VLAN, a range or a model artefact: letters, digits, dot, underscore and hyphen, at most 64 characters.
@@ -53,6 +63,8 @@ Percentage = Annotated[str, BeforeValidator(_text), _parsed_by(quantities.fracti
 Numbers = Annotated[str, BeforeValidator(_text), _parsed_by(quantities.numbers)]
 SwitchPortList = Annotated[str, _parsed_by(quantities.switch_ports)]
 PortList = Annotated[str, _parsed_by(quantities.port_names)]
+#: The number of one node, as a key: written one way only, so that no two keys mean one node.
+NodeNumber = Annotated[int, BeforeValidator(_number_key), Field(ge=1)]
 #: 64 is the smallest IPv4 MTU worth stating (RFC 791 requires 68); 9216 the largest any switch in the catalogue takes.
 Mtu = Annotated[int, Field(ge=68, le=9216)]
 #: IEEE 802.1Q VLAN identifier, without the reserved 0 and 4095.
@@ -202,7 +214,7 @@ class PiGroup(Statement):
     network: Name = _says("Their network.")
     range: Name = _says("The range of that network that their addresses come from.", default="pis")
     ports: SwitchPortList = _says("The switch ports kept for the group, such as `tor-1 Ethernet1-8`.")
-    nodes: dict[int, PiOverride] = _says("What differs for single nodes, by number.", default={})
+    nodes: dict[NodeNumber, PiOverride] = _says("What differs for single nodes, by number.", default={})
     description: str = _says("Free text.", default="")
 
 

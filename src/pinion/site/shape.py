@@ -135,7 +135,9 @@ class Shaped:
             return
         place = "the site file" if len(path) == 1 else f"'{path[-2]}'"
         meaning = _meaning(path)
-        self._report.on_key("SITE-002", path, key=path[-1], place=place, hint=f" ({meaning})" if meaning else "")
+        self._report.on_key(
+            "SITE-002", path, key=path[-1], place=place, hint=f" ({_inline(meaning)})" if meaning else ""
+        )
 
     def _misspelt(self, path: Path) -> bool:
         """Whether a misspelt key beside it is what the missing key at *path* was meant to be."""
@@ -241,6 +243,12 @@ class Shaped:
 def _label(text: str) -> str:
     """A DNS label that resembles *text*."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower())[:63].strip("-") or "name-1"
+
+
+def _inline(sentences: str) -> str:
+    """The first of some *sentences* as a part of another."""
+    first = sentences.split(". ")[0].rstrip(".")
+    return first[0].lower() + first[1:] if first[1:2].islower() or first[1:2] == " " else first
 
 
 def _harmless(name: str) -> str | None:

@@ -149,7 +149,7 @@ _TAB_INDENT = re.compile(r"^[ ]*\t[ \t]*(?=[^\s#])", re.MULTILINE)
 def decode(data: bytes, report: Report) -> str | None:
     """The text of a file, without byte order mark and invisible characters (each reported); None when it is not UTF-8 or is too large."""
     if len(data) > MAXIMUM_BYTES:
-        report.at("FILE-002", 1, 1, size=len(data), limit=MAXIMUM_BYTES)
+        report.at("FILE-002", 1, 1, limit=MAXIMUM_BYTES)
         return None
     if data.startswith(b"\xef\xbb\xbf"):
         report.at("YAML-004", 1, 1)
@@ -296,6 +296,7 @@ class _Builder:
         self._stack: list[_Frame] = []
         self._root: Node | None = None
         self._documents = 0
+        self._anchors: set[tuple[str, int]] = set()
 
     def build(self, text: str) -> Node | None:
         """The root of the first document; None when there is none."""
@@ -314,8 +315,9 @@ class _Builder:
 
     def _node(self, event: NodeEvent) -> None:
         line, column = _mark(event)
-        if event.anchor is not None:
-            self._report.at("YAML-008", line, column, name=event.anchor)
+        if event.anchor is not None and (event.anchor, line) not in self._anchors:
+            self._anchors.add((event.anchor, line))
+            self._report.at("YAML-008", line, column, self._path(), name=event.anchor)
         if isinstance(event, AliasEvent):
             self._place(Scalar(line, column, faulty=True))
             return
@@ -327,7 +329,7 @@ class _Builder:
                 self._report.at("YAML-012", line, column, limit=MAXIMUM_DEPTH)
                 raise _StoppedError
             node = Mapping(line, column) if isinstance(event, MappingStartEvent) else Sequence(line, column)
-            node.faulty = tag is not None
+            node.faulty = tag is not None or event.anchor is not None
             self._stack.append(_Frame(node))
         elif isinstance(event, ScalarEvent):
             self._place(self._scalar(event, line, column, tagged=tag is not None))

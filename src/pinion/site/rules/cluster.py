@@ -54,11 +54,11 @@ def _prefixes(facts: Facts, stated: Kubernetes) -> None:
         if prefix is None:
             continue
         for subnet in facts.subnets.values():
-            for other in subnet.prefixes:
-                if _overlap(prefix, other):
-                    facts.report.on(
-                        "K8S-005", ("kubernetes", key), prefix=prefix, other=f"{other} of network '{subnet.name}'"
-                    )
+            other = next((other for other in subnet.prefixes if _overlap(prefix, other)), None)
+            if other is not None:
+                said = f"{other} of network '{subnet.name}'"
+                facts.report.on("K8S-005", ("kubernetes", key), prefix=prefix, other=said)
+                break
     if pods is not None and services is not None and _overlap(pods, services):
         facts.report.on("K8S-005", ("kubernetes", "service_prefix"), prefix=services, other=f"the pod prefix {pods}")
     if services is not None and services.max_prefixlen - services.prefixlen > SERVICE_HOST_BITS:

@@ -17,6 +17,9 @@ from pinion.site.quantities import numbers
 from pinion.site.shape import Shaped
 from pinion.site.tree import Mapping as TreeMapping
 
+#: Sections that every site has.
+REQUIRED = frozenset({"racks", "networks", "switches"})
+
 
 @dataclass(slots=True)
 class Subnet:
@@ -74,7 +77,8 @@ class Facts:
         if name in usable:
             return True
         names = self.stated(section)
-        if name not in names:
+        # A section that must be there and is not has been reported itself.
+        if name not in names and (names or section not in REQUIRED):
             self.report.on(code, path, name=name, hint=self.report.hint(name, names))
         return False
 

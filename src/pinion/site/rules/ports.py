@@ -51,6 +51,7 @@ class _Panel:
             for name, model in self._models.items()
         }
         self._used: dict[tuple[str, str], _Use] = {}
+        self._clashes: set[tuple[str, str]] = set()
         self._kept: list[tuple[str, str, str]] = []
         #: network -> the switches that have a host of it
         self.reach: dict[str, set[str]] = {}
@@ -64,15 +65,15 @@ class _Panel:
         return self._models.get(switch)
 
     def plug(
-        self, path: Path, switch: str, ports: Iterable[str], owner: str, far: Port | None, network: str | None
+        self, path: Path, switch: str, ports: Iterable[tuple[str, str]], far: Port | None, network: str | None
     ) -> None:
-        """Plug *owner*, whose own port is *far*, into *ports* of *switch*. One problem of a kind is enough for one statement."""
+        """Plug into each of *ports* of *switch* its owner, whose own port is *far*. One problem of a kind is enough for one statement."""
         if not self._facts.known("PORT-001", path, switch, "switches", self._facts.site.switches):
             return
         if network is not None:
             self.reach.setdefault(network, set()).add(switch)
         told: set[str] = set()
-        for port in ports:
+        for port, owner in ports:
             code, said = self._refusal(path, switch, port, owner, far)
             if code is not None and code not in told:
                 told.add(code)
@@ -87,24 +88,21 @@ class _Panel:
         if model is not None and port not in self._speeds[switch]:
             return "PORT-002", {"model": model.model, "ports": ", ".join(group.names for group in model.ports)}
         other = self._used.setdefault((switch, port), _Use(owner, path))
-        if other.owner != owner or other.path != path:
+        if other.path != path:
+            self._clashes.add((switch, port))
             return "PORT-003", {"other": other.owner}
         if model is not None and far is not None and not set(far.speeds) & set(self.speeds(switch, port)):
-            return "PORT-005", {
-                "can": _speeds(far.speeds),
-                "cannot": _speeds(self.speeds(switch, port)),
-                "far": far.name,
-            }
+            speeds = self.speeds(switch, port)
+            return "PORT-005", {"can": _speeds(far.speeds), "cannot": _speeds(speeds), "far": far.name}
         return None, {}
 
     def one(self, path: Path, written: str, owner: str, far: Port | None, network: str | None) -> None:
         """Plug *owner* into the one port that *written* must name."""
-        ports = switch_ports(written)
-        if len(ports.ports) != 1:
-            self._facts.report.on(
-                "PORT-006", path, owner=owner, count=len(ports.ports), port=f"{ports.switch} {ports.ports[0]}"
-            )
-        self.plug(path, ports.switch, ports.ports[:1], owner, far, network)
+        named = switch_ports(written)
+        if len(named.ports) != 1:
+            example = f"{named.switch} {named.ports[0]}"
+            self._facts.report.on("PORT-006", path, owner=owner, count=len(named.ports), port=example)
+        self.plug(path, named.switch, [(named.ports[0], owner)], far, network)
 
     def keep(self, ports: SwitchPorts, group: str) -> None:
         """Remember that *ports* are kept for the numbers that *group* may get."""
@@ -114,7 +112,7 @@ class _Panel:
         """Report every port that is kept for a group and used by something else."""
         for switch, port, group in self._kept:
             use = self._used.get((switch, port))
-            if use is not None and use.path[:2] != ("pis", group):
+            if use is not None and use.path[:2] != ("pis", group) and (switch, port) not in self._clashes:
                 self._facts.report.on("PORT-016", use.path, switch=switch, port=port, owner=use.owner, group=group)
 
 
@@ -149,7 +147,7 @@ def _gpu_server(facts: Facts, panel: _Panel, name: str, server: GpuServer) -> No
         total += len(names)
         far = profile.rdma_ports[0] if profile is not None and profile.rdma_ports else None
         if not _repeated(facts, (*path, switch), names):
-            panel.plug((*path, switch), switch, names, f"{name} (RDMA)", far, server.rdma.network)
+            panel.plug((*path, switch), switch, [(port, f"{name} (RDMA)") for port in names], far, server.rdma.network)
     if profile is not None and profile.rdma_ports and total != len(profile.rdma_ports):
         facts.report.on_key(
             "PORT-008", path, name=name, total=total, nics=len(profile.rdma_ports), profile=server.profile
@@ -172,8 +170,12 @@ def _pis(facts: Facts, panel: _Panel, name: str, group: PiGroup, members: tuple[
     if missing:
         owner = node_name(name, missing[0] + group.first)
         facts.report.on("PORT-004", path, owner=owner, count=len(ports.ports), position=missing[0] + 1)
-    given = [ports.ports[position] for position in wanted if position < len(ports.ports)]
-    panel.plug(path, ports.switch, given, f"pis.{name}", far, group.network)
+    given = [
+        (ports.ports[position], node_name(name, position + group.first))
+        for position in wanted
+        if position < len(ports.ports)
+    ]
+    panel.plug(path, ports.switch, given, far, group.network)
     panel.keep(ports, name)
 
 
@@ -185,11 +187,11 @@ def _links(facts: Facts, panel: _Panel, name: str, switch: Switch) -> None:
     if switch.uplinks is not None:
         ports = port_names(switch.uplinks)
         if not _repeated(facts, (*path, "uplinks"), ports):
-            panel.plug((*path, "uplinks"), name, ports, f"the uplink of {name}", None, None)
+            panel.plug((*path, "uplinks"), name, [(port, f"the uplink of {name}") for port in ports], None, None)
     if switch.pair_ports is not None:
         ports = port_names(switch.pair_ports)
         if not _repeated(facts, (*path, "pair_ports"), ports):
-            panel.plug((*path, "pair_ports"), name, ports, f"the pair link of {name}", None, None)
+            panel.plug((*path, "pair_ports"), name, [(port, f"the pair link of {name}") for port in ports], None, None)
     if switch.pair is not None or switch.pair_ports is not None:
         _pair(facts, panel, name, switch)
 
