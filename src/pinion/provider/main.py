@@ -119,7 +119,7 @@ class PinionPlugin(Plugin):
         return NetBoxDriver(
             url=settings.netbox_url,
             token=token.get_secret_value(),
-            ca_file=settings.netbox_ca_file,
+            ca_file=str(settings.netbox_ca_file) if settings.netbox_ca_file else None,
             connect_timeout=settings.netbox_connect_timeout,
             read_timeout=settings.netbox_read_timeout,
             total_time=settings.netbox_total_time,

@@ -29,6 +29,8 @@ from pinion.provider.plugin import (
 Model = TypeVar("Model", bound=BaseModel)
 #: Said about the site file, for messages: kept in the state, never compared.
 ORIGIN: Final = "origin"
+#: Plainer than pydantic's words.
+_REASONS: Final = {"extra_forbidden": "there is no such property", "missing": "is missing"}
 
 
 class Shape(Generic[Model]):
@@ -44,6 +46,9 @@ class Shape(Generic[Model]):
 
     def check(self, news: Properties) -> Checked:
         """Everything wrong with *news*, with property paths; else the same in canonical form. Unknowns and secrets stay what they are."""
+        twice = list(self._contradictions(self.model, news, ()))
+        if twice:
+            return Checked(news, twice)
         stated = {key: value for key, value in news.items() if key != ORIGIN or ORIGIN in self.model.model_fields}
         origin = {ORIGIN: news[ORIGIN]} if ORIGIN in news and ORIGIN not in stated else {}
         try:
@@ -52,7 +57,8 @@ class Shape(Generic[Model]):
             failures = [
                 failure
                 for problem in error.errors(include_url=False)
-                if (failure := self._failure(problem["loc"], problem["msg"], stated)) is not None
+                if (failure := self._failure(problem["loc"], _REASONS.get(problem["type"], problem["msg"]), stated))
+                is not None
             ]
             return Checked(news, failures)
         return Checked(mark_like({**self.properties(value), **origin}, news))
@@ -68,6 +74,8 @@ class Shape(Generic[Model]):
         folded: dict[str, Value] = {}
         for name, value in dumped.items():
             item, is_list = _item_model(model, name)
+            if value is None:
+                continue  # Pulumi knows no difference between null and absent
             if item is None:
                 folded[name] = value
             elif isinstance(value, Mapping):
@@ -83,7 +91,7 @@ class Shape(Generic[Model]):
     def _unfold(self, model: type[BaseModel], stated: Value) -> Value:
         if not isinstance(stated, Mapping):
             return stated
-        unfolded: dict[str, Value] = {}
+        unfolded: dict[str, Value] = dict.fromkeys(_nullable(model))
         for name, value in stated.items():
             item, is_list = _item_model(model, name)
             if item is None or not isinstance(value, Mapping):
@@ -91,12 +99,30 @@ class Shape(Generic[Model]):
             elif is_list and item in self.identities:
                 key = self.identities[item]
                 unfolded[name] = [
-                    {**row, key: name_of} if isinstance(row := self._unfold(item, inner), Mapping) else row
+                    {key: name_of, **row} if isinstance(row := self._unfold(item, inner), Mapping) else row
                     for name_of, inner in value.items()
                 ]
             else:
                 unfolded[name] = self._unfold(item, value)
         return unfolded
+
+    def _contradictions(self, model: type[BaseModel], stated: Properties, steps: tuple[str, ...]) -> Iterable[Failure]:
+        """Things that stand under one name and state another."""
+        for name, value in stated.items():
+            item, is_list = _item_model(model, name)
+            if item is None or not isinstance(value, Mapping):
+                continue
+            if not is_list:
+                yield from self._contradictions(item, value, (*steps, name))
+                continue
+            identity = self.identities.get(item, "")
+            for key, inner in value.items():
+                if not isinstance(inner, Mapping):
+                    continue
+                if identity in inner and plain(inner[identity]) != key:
+                    reason = f"contradicts the key {key!r} that it stands under (it is {plain(inner[identity])!r})"
+                    yield Failure(property_path((*steps, name, key, identity)), reason)
+                yield from self._contradictions(item, inner, (*steps, name, key))
 
     def _failure(self, location: Sequence[str | int], message: str, stated: Properties) -> Failure | None:
         """The failure at *location* of the unfolded value; None when an unknown value is all that is wrong there."""
@@ -126,6 +152,16 @@ def _item_model(model: type[BaseModel], name: str) -> tuple[type[BaseModel] | No
         return None, False
     found = _models_in(field.annotation)
     return next(iter(found), (None, False))
+
+
+@cache
+def _nullable(model: type[BaseModel]) -> tuple[str, ...]:
+    """The fields of *model* that must be stated and may be None: absent means None."""
+    return tuple(
+        name
+        for name, field in model.model_fields.items()
+        if field.is_required() and type(None) in get_args(field.annotation)
+    )
 
 
 def _models_in(annotation: object, *, in_list: bool = False) -> Iterable[tuple[type[BaseModel], bool]]:

@@ -26,7 +26,7 @@ from pinion.drivers.switch import (
     SwitchUnreachableError,
     compare,
 )
-from pinion.plan.model import Svi, SwitchPlan, SwitchPort, SwitchVlan
+from pinion.plan.model import SwitchPlan, SwitchPort, SwitchVlan
 from pinion.provider.plugin import (
     Call,
     Checked,
@@ -44,8 +44,8 @@ from pinion.provider.plugin import (
 )
 from pinion.provider.shape import Shape
 
-#: What names each thing that stands in a list. A VLAN may have a gateway of each family, so an address names it.
-IDENTITIES: Final[Mapping[type[BaseModel], str]] = {SwitchVlan: "vid", SwitchPort: "name", Svi: "address"}
+#: What names each thing that stands in a list. Gateways stay a list: the first address of a VLAN is its primary one.
+IDENTITIES: Final[Mapping[type[BaseModel], str]] = {SwitchVlan: "vid", SwitchPort: "name"}
 #: Words about the site file, no part of what a switch holds.
 IGNORED: Final = ("origin", "evidence", "ports.*.origin")
 #: Fields of a port that plan and switch state call by one name.

@@ -253,7 +253,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
             provider_pb2.CheckFailure(
                 reason=self._redact(f"{failure.path}: {failure.reason}" if failure.path else failure.reason)
             )
-            for failure in checked.failures
+            for failure in sorted(checked.failures, key=lambda failure: failure.path)
         ]
         return provider_pb2.CheckResponse(inputs=encode(checked.inputs), failures=failures)
 

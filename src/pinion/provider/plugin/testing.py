@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import grpc
 from google.protobuf import empty_pb2, message
@@ -74,6 +75,10 @@ def partial_of(error: grpc.RpcError) -> Partial | None:
     return None
 
 
+def _changes(response: provider_pb2.DiffResponse) -> dict[str, str]:
+    return {path: provider_pb2.PropertyDiff.Kind.Name(change.kind) for path, change in response.detailedDiff.items()}
+
+
 @dataclass
 class Client:
     """Calls a plugin as the engine does."""
@@ -101,6 +106,16 @@ class Client:
             self._about(request, token, "p"), timeout=self.timeout
         )
         return response
+
+    def diff_config(self, olds: Properties, news: Properties) -> dict[str, str]:
+        """DiffConfig: the kind of change by property path."""
+        request = provider_pb2.DiffRequest(old_inputs=encode(olds), olds=encode(olds), news=encode(news))
+        return _changes(self.stub.DiffConfig(self._about(request, "pulumi:providers:x", "p"), timeout=self.timeout))
+
+    def schema(self) -> dict[str, Any]:
+        """GetSchema, parsed."""
+        response = self.stub.GetSchema(provider_pb2.GetSchemaRequest(), timeout=self.timeout)
+        return cast("dict[str, Any]", json.loads(response.schema))
 
     def configure(self, config: Properties) -> provider_pb2.ConfigureResponse:
         """Configure."""
@@ -137,9 +152,7 @@ class Client:
             ignoreChanges=ignore,
         )
         response = self.stub.Diff(self._about(request, token, name), timeout=self.timeout)
-        return {
-            path: provider_pb2.PropertyDiff.Kind.Name(change.kind) for path, change in response.detailedDiff.items()
-        }
+        return _changes(response)
 
     def create(self, token: str, name: str, news: Properties, *, preview: bool = False) -> tuple[str, dict[str, Value]]:
         """Create: id and outputs."""

@@ -146,8 +146,8 @@ def test_check_fills_in_and_tells_all_failures_with_their_paths(client: Client) 
     assert good.inputs.fields["width"].number_value == 1
     bad = client.check(BOX, "b", {"depth": 1, "colour": "red"})
     assert [failure.reason for failure in bad.failures] == [
-        "depth: boxes have no such side",
         "colour: boxes have no such side",
+        "depth: boxes have no such side",
     ]
 
 
