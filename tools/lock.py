@@ -9,6 +9,7 @@ Example: .venv/bin/python tools/lock.py --upgrade
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ class Lock:
     output: str
     inputs: tuple[str, ...]
     python: str = "3.11"
+    options: tuple[str, ...] = ("--universal", "--no-annotate", "--no-header")
 
 
 RUNTIME = tuple(f"requirements/{role}.in" for role in ROLES)
@@ -36,8 +38,14 @@ LOCKS = (
     Lock("requirements/dev.txt", (*RUNTIME, "requirements/dev.in")),
     # After dev.txt, whose pins bind it: what runs is what was tested.
     Lock("requirements/runtime.txt", RUNTIME),
-    # The official NetBox, installed inside a machine of the lab (Debian 13).
-    Lock("src/pinion/lab/netbox/requirements.txt", ("src/pinion/lab/netbox/requirements.in",), python="3.13"),
+    # The official NetBox, installed inside a machine of the lab (Debian 13). Its bytes name a cached database template: an unchanged
+    # set of pins must give an unchanged file.
+    Lock(
+        "src/pinion/lab/netbox/requirements.txt",
+        ("src/pinion/lab/netbox/requirements.in",),
+        python="3.13",
+        options=("--python-platform", "x86_64-unknown-linux-gnu"),
+    ),
 )
 
 
@@ -48,36 +56,34 @@ def compile_lock(lock: Lock, *, upgrade: bool) -> None:
         subprocess.CalledProcessError: uv found no solution, or no index.
         SystemExit: the result names an address.
     """
-    uv = REPOSITORY / ".venv" / "bin" / "uv"
-    options = [
-        "--generate-hashes",
-        "--universal",
-        "--no-emit-index-url",
-        "--no-emit-find-links",
-        "--no-annotate",
-        "--no-header",
-        "--quiet",
-    ]
-    if lock.inputs == RUNTIME:
-        options += ["--constraint", "requirements/dev.txt"]
-    if upgrade:
-        options.append("--upgrade")
+    uv, output = REPOSITORY / ".venv" / "bin" / "uv", REPOSITORY / lock.output
     environment = uv_environment(REPOSITORY / ".venv")
     environment.pop("UV_FIND_LINKS", None)
+    options = ["--generate-hashes", "--no-emit-index-url", "--no-emit-find-links", "--quiet", *lock.options]
+    if lock.inputs == RUNTIME:
+        options += ["--constraint", str(REPOSITORY / "requirements" / "dev.txt")]
+    if upgrade:
+        options.append("--upgrade")
+    # In the lock's own folder, so that what uv writes into its comments is the same in every checkout.
+    inputs = [os.path.relpath(REPOSITORY / name, output.parent) for name in lock.inputs]
     command = [
         str(uv),
         "pip",
         "compile",
-        *options,
         "--python-version",
         lock.python,
+        *options,
         "--output-file",
-        lock.output,
-        *lock.inputs,
+        output.name,
+        *inputs,
     ]
+    environment["UV_CUSTOM_COMPILE_COMMAND"] = (
+        f"uv pip compile --python-version {lock.python} {' '.join(lock.options)} --generate-hashes --no-emit-index-url"
+        f" -o {output.name} {' '.join(inputs)}"
+    )
     print(f"lock: {lock.output}", flush=True)
-    subprocess.run(command, cwd=REPOSITORY, env=environment, check=True, stdin=subprocess.DEVNULL)
-    if "://" in (REPOSITORY / lock.output).read_text():
+    subprocess.run(command, cwd=output.parent, env=environment, check=True, stdin=subprocess.DEVNULL)
+    if "://" in output.read_text():
         sys.exit(f"lock: {lock.output} names an address")
 
 
