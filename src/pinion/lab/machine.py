@@ -113,8 +113,14 @@ class Machine:
         return None
 
     def booted_with(self) -> dict[str, JsonValue]:
-        """What the running machine was booted with, empty when it does not run."""
-        return read_json(self._booted) if self.process is not None else {}
+        """What the running machine was booted with; empty when it does not run, or runs in a namespace that is not its own any more."""
+        leader = self.leader
+        if leader is None or mounted(self.root) is None:
+            return {}
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{leader}/ns/net").stat().st_ino == namespaces.path_of(self.namespace).stat().st_ino:
+                return read_json(self._booted)
+        return {}
 
     def run(
         self,
@@ -238,8 +244,8 @@ class Machine:
             "--timezone=off", "--link-journal=no", "--console=pipe", *binds, *needs.nspawn,
         ]  # fmt: skip
 
-    def boot(self, needs: MachineNeeds) -> None:
-        """Start the machine. `LabError` when something that it binds is missing."""
+    def boot(self, needs: MachineNeeds, held: int | None = None) -> None:
+        """Start the machine; *held* as for `processes.launch`. `LabError` when something that it binds is missing."""
         for bind in needs.binds:
             if not bind.source.exists():
                 raise LabError(f"{self.name}: {bind.source} (shown as {bind.target}) is not there; obtain it first")
@@ -253,6 +259,7 @@ class Machine:
             record=self._record,
             log=self.console,
             cgroup_files=[group / "cgroup.procs" for group in groups],
+            held=held,
         )
 
     def waits_for(self, needs: MachineNeeds) -> str | None:

@@ -5,6 +5,7 @@ Runs in the uplink's process: it listens inside the lab and fetches outside. A r
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import os
@@ -45,6 +46,16 @@ def real_address(asked: str, mirrors: Mapping[str, str]) -> str | None:
         if plain.startswith(f"{prefix}/"):
             return uri + plain.removeprefix(prefix)
     return None
+
+
+def without_login(url: str) -> tuple[str, dict[str, str]]:
+    """*url* without user and password, and the header that carries them instead (RFC 7617)."""
+    parts = urlsplit(url)
+    login, _, host = parts.netloc.rpartition("@")
+    if not login:
+        return url, {}
+    encoded = base64.b64encode(unquote(login).encode()).decode()
+    return parts._replace(netloc=host).geturl(), {"Authorization": f"Basic {encoded}"}
 
 
 def unchanging(url: str) -> bool:
@@ -99,9 +110,9 @@ class _Handler(BaseHTTPRequestHandler):
             with kept:
                 self._answer_from(kept)
             return
-        asked = urllib.request.Request(
-            url, headers={name: self.headers[name] for name in _ASKED if name in self.headers}
-        )
+        passed = {name: self.headers[name] for name in _ASKED if name in self.headers}
+        address, login = without_login(url)
+        asked = urllib.request.Request(address, headers=passed | login)
         try:
             with self.server.opener.open(asked, timeout=_PATIENCE) as response:
                 self._pass_on(url, response)

@@ -34,16 +34,18 @@ PROGRAMS = {
     "ssh-keygen": "openssh-client",
 }
 
-# $1 record, $2 log, $3 cgroup.procs files (newline separated), then the program. Field 22 of stat is the start time, which exec keeps.
+# $1 record, $2 log, $3 cgroup.procs files (newline separated), $4 a lock's descriptor or nothing, then the program. Field 22 of stat is the
+# start time, which exec keeps. The lock is let go only when the record is there, so whoever gets it next finds the record.
 _LAUNCH = r"""
 set -eu
-record=$1 log=$2 groups=$3; shift 3
+record=$1 log=$2 groups=$3 lock=$4; shift 4
 exec </dev/null >>"$log" 2>&1
 printf '%s\n' "$groups" | while IFS= read -r group; do [ -z "$group" ] || echo $$ >"$group"; done
 start=$(cut -d')' -f2- /proc/$$/stat | cut -d' ' -f21)
 read -r boot </proc/sys/kernel/random/boot_id
 printf '{"pid": %d, "start": %d, "boot": "%s"}\n' $$ "$start" "$boot" >"$record.new"
 mv -f "$record.new" "$record"
+[ -z "$lock" ] || exec {lock}>&-
 exec "$@"
 """
 
@@ -141,18 +143,24 @@ def launch(
     log: Path,
     cgroup_files: Sequence[Path] = (),
     env: Mapping[str, str] | None = None,
+    held: int | None = None,
     timeout: float = 30.0,
 ) -> Recorded:
     """Start *argv* in a session of its own, its output appended to *log*, itself in *record* and in the cgroups of *cgroup_files*.
 
-    Raises `LabError` when it has not come to its exec after *timeout* seconds.
+    *held* is the descriptor of a lock that stays held until the record is written, even when the caller is killed meanwhile. Raises
+    `LabError` when the process has not come to its exec after *timeout* seconds.
     """
     record.unlink(missing_ok=True)
     groups = "\n".join(map(str, cgroup_files))
     with log.open("ab"):
         log.chmod(0o600)
-    command = ["setsid", "--fork", "sh", "-c", _LAUNCH, "launch", str(record), str(log), groups, *argv]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, check=False)
+    lock = "" if held is None else str(held)
+    command = ["setsid", "--fork", "bash", "-c", _LAUNCH, "launch", str(record), str(log), groups, lock, *argv]
+    passed = () if held is None else (held,)
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, check=False, pass_fds=passed
+    )
     if done.returncode:
         raise LabError(f"{argv[0]}: cannot be started: {done.stderr.strip()}")
     deadline = time.monotonic() + timeout

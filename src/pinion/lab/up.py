@@ -29,6 +29,8 @@ from pinion.lab.work import Work
 
 #: Seconds for a machine to boot: it takes about 2, and far longer where many share the processor.
 _BOOT = 180.0
+#: Seconds in which a machine that runs already must answer, or it is booted anew.
+_ANSWER = 30.0
 #: Seconds for a part to be ready on a booted machine.
 _READY = 600.0
 #: Seconds to wait for another `up` or `down`; a first `up` builds for 25 minutes.
@@ -56,17 +58,17 @@ class UpReport:
 
 
 @contextlib.contextmanager
-def holding(store: InstanceState, progress: Progress) -> Iterator[None]:
-    """Hold the instance's lock, with a record of who holds it."""
+def holding(store: InstanceState, progress: Progress) -> Iterator[int]:
+    """Hold the instance's lock, with a record of who holds it; gives the lock's descriptor."""
 
     def waiting(_seconds: float) -> None:
         progress.waits("lab", f"another up or down of {store.name}")
 
-    with lock(store.root / "lock", timeout=_LOCK, waiting=waiting):
+    with lock(store.root / "lock", timeout=_LOCK, waiting=waiting) as held:
         progress.waits("lab", None)
         Recorded.myself().write(store.busy)
         try:
-            yield
+            yield held
         finally:
             store.busy.unlink(missing_ok=True)
 
@@ -75,21 +77,22 @@ def up(lab: Lab, *, site: str = "") -> UpReport:
     """Bring *lab* up. *site* is the path of its site file, remembered for later commands. `LabError` tells everything that failed."""
     check_machine()
     lab.store.make()
-    with holding(lab.store, lab.progress):
+    with holding(lab.store, lab.progress) as held:
         record: dict[str, JsonValue] = {
             "instance": lab.instance,
             "site": site,
             "parts": [part.name for part in lab.parts],
         }
         write_json(lab.store.record, record)
-        return _Raising(lab).run()
+        return _Raising(lab, held).run()
 
 
 class _Raising:
     """One run of `up`."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, held: int) -> None:
         self._lab = lab
+        self._held = held
         self._needs = lab.needs()
         self._asked = lab.asked()
         self._report = UpReport(lab.instance)
@@ -151,7 +154,7 @@ class _Raising:
 
     def _uplink(self) -> None:
         self._work.need(["network"])
-        self._changed(ensure_uplink(self._lab))
+        self._changed(ensure_uplink(self._lab, self._held))
 
     def _prepare(self, part: Part) -> None:
         with self._lab.stage(part.name):
@@ -175,28 +178,34 @@ class _Raising:
         needs, progress = self._needs[machine.name], self._lab.progress
         parts = [part for part in self._lab.parts if machine.name in self._asked[part.name]]
         self._work.need(["network"])
-        adopted = machine.booted_with() == machine.specification(needs)
-        if adopted:
+        if machine.booted_with() == machine.specification(needs) and self._adopt(machine, needs):
             done = "unchanged"
-            if changed := machine.identify(self._files(machine, needs)):
-                self._changed(len(changed))
-                if any(path.startswith("/etc/systemd/network/") for path in changed):
-                    machine.run(["networkctl", "reload"])
         else:
             if machine.stop():
                 progress.say(machine.name, "stopped: to be booted anew")
             progress.waits(machine.name, "layers and preparations")
-            self._work.need(
-                [*(f"prepare {part.name}" for part in parts), *([f"layer {needs.layer.name}"] if needs.layer else [])]
-            )
+            layers = [f"layer {needs.layer.name}"] if needs.layer else []
+            self._work.need([*(f"prepare {part.name}" for part in parts), *layers])
+            started = time.monotonic()
             done = self._boot(machine, needs, parts)
             self._changed(1)
-        started = time.monotonic()
-        machine.wait(needs, _BOOT, functools.partial(progress.waits, machine.name))
+            machine.wait(needs, _BOOT, functools.partial(progress.waits, machine.name))
+            progress.say(machine.name, f"{done}, answers after {time.monotonic() - started:.1f} s")
         with self._guard:
             self._report.machines[machine.name] = done
-        if not adopted:
-            progress.say(machine.name, f"{done}, answers after {time.monotonic() - started:.1f} s")
+
+    def _adopt(self, machine: Machine, needs: MachineNeeds) -> bool:
+        """Bring the files of a running machine up to date; whether it answers, so that it may stay as it is."""
+        try:
+            changed = machine.identify(self._files(machine, needs))
+            if any(path.startswith("/etc/systemd/network/") for path in changed):
+                machine.run(["networkctl", "reload"])
+            machine.wait(needs, _ANSWER, functools.partial(self._lab.progress.waits, machine.name))
+        except LabError as error:
+            self._lab.progress.say(machine.name, f"does not answer: {str(error).splitlines()[0]}")
+            return False
+        self._changed(len(changed))
+        return True
 
     def _boot(self, machine: Machine, needs: MachineNeeds, parts: list[Part]) -> str:
         """Mount, write, boot. Returns what was done."""
@@ -207,7 +216,7 @@ class _Raising:
             with self._lab.stage(part.name):
                 part.provision(self._lab, machine)
         machine.enable(needs)
-        machine.boot(needs)
+        machine.boot(needs, self._held)
         return "reimaged" if fresh and known else "booted"
 
     def _await_part(self, part: Part, machine: Machine) -> None:

@@ -42,9 +42,13 @@ class Listener:
 
 @dataclass(frozen=True)
 class Proxy:
-    """The package proxy: listens on *address*:*port* inside *namespace*. *mirrors* and *upstream*: see `PackageProxy`."""
+    """The package proxy: listens on *address*:*port* inside *namespace*, whose *inode* tells it from an earlier one of that name.
+
+    *mirrors* and *upstream*: see `PackageProxy`.
+    """
 
     namespace: str
+    inode: int
     address: str
     port: int
     mirrors: Mapping[str, str]
@@ -54,10 +58,11 @@ class Proxy:
 
 @dataclass(frozen=True)
 class UplinkConfig:
-    """What one uplink serves."""
+    """What one uplink serves. *code* is the digest of the program that shall serve it."""
 
     listeners: tuple[Listener, ...] = ()
     proxy: Proxy | None = None
+    code: str = ""
 
     def as_json(self) -> dict[str, JsonValue]:
         """For the configuration file."""
@@ -69,7 +74,8 @@ class UplinkConfig:
         """From the configuration file."""
         value = json.loads(path.read_text())
         proxy = value.get("proxy")
-        return cls(tuple(Listener(**entry) for entry in value.get("listeners", ())), Proxy(**proxy) if proxy else None)
+        listeners = tuple(Listener(**entry) for entry in value.get("listeners", ()))
+        return cls(listeners, Proxy(**proxy) if proxy else None, value.get("code", ""))
 
 
 class Uplink:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import time
+from pathlib import Path
 
-from pinion.lab import apt, identity
+from pinion.lab import apt, identity, namespaces
 from pinion.lab.errors import LabError
 from pinion.lab.instance import Lab
 from pinion.lab.package_proxy import mirror_map
@@ -31,7 +33,8 @@ def uplink_config(lab: Lab) -> UplinkConfig:
     )
     host = lab.topology.management_host
     if host is None or host.address is None:
-        return UplinkConfig(listeners)
+        return UplinkConfig(listeners, code=_code())
+    namespace = lab.store.namespace(host.name)
     options = apt.machine_options()
     upstream = {
         scheme: options[key]
@@ -39,14 +42,23 @@ def uplink_config(lab: Lab) -> UplinkConfig:
         if (key := f"Acquire::{scheme}::Proxy") in options and options[key] != "DIRECT"
     }
     proxy = Proxy(
-        namespace=lab.store.namespace(host.name),
+        namespace=namespace,
+        inode=namespaces.path_of(namespace).stat().st_ino,
         address=host.address,
         port=identity.PROXY_PORT,
         mirrors=mirror_map(apt.machine_mirrors().uris),
         cache=str(lab.cache / "apt"),
         upstream=upstream,
     )
-    return UplinkConfig(listeners, proxy)
+    return UplinkConfig(listeners, proxy, _code())
+
+
+def _code() -> str:
+    """Digest of the uplink's own program: a new version takes a new process."""
+    folder = Path(__file__).parent
+    return hashlib.sha256(
+        b"".join((folder / name).read_bytes() for name in ("uplink.py", "package_proxy.py"))
+    ).hexdigest()
 
 
 def uplink_process(store: InstanceState) -> Recorded | None:
@@ -55,8 +67,11 @@ def uplink_process(store: InstanceState) -> Recorded | None:
     return recorded if recorded is not None and recorded.alive() else None
 
 
-def ensure_uplink(lab: Lab) -> int:
-    """Have the uplink run with its present configuration; returns 1 when it had to be started. `LabError` when it does not come up."""
+def ensure_uplink(lab: Lab, held: int | None = None) -> int:
+    """Have the uplink run with its present configuration; returns 1 when it had to be started.
+
+    *held* as for `processes.launch`. `LabError` when it does not come up.
+    """
     store = lab.store
     config = uplink_config(lab)
     ready = store.uplink / "ready"
@@ -71,7 +86,7 @@ def ensure_uplink(lab: Lab) -> int:
     write_json(path, config.as_json())
     log = store.uplink / "uplink.log"
     process = launch(
-        [sys.executable, "-m", "pinion.lab.uplink", str(path)], record=store.uplink / "process.json", log=log
+        [sys.executable, "-m", "pinion.lab.uplink", str(path)], record=store.uplink / "process.json", log=log, held=held
     )
     deadline = time.monotonic() + _START
     while not (ready.exists() and ready.read_text() == wanted):
