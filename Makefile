@@ -66,8 +66,8 @@ host: bootstrap  ## install the Debian packages that the host lacks (as root)
 bootstrap:
 	@bash tools/bootstrap.sh
 
-shell: env  ## a shell in which pulumi, ansible-playbook and kubectl work
-	@$(RUN) bash
+shell: env  ## a shell at the lab's management host, where pulumi, ansible-playbook and kubectl work (SITE=lab)
+	@$(RUN) pinion lab exec --site $(SITE) -- bash
 
 clean:  ## remove .venv and what tests and linters left; tools, images and state stay
 	rm -rf .venv .venv.lock build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .ansible src/*.egg-info

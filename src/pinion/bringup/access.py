@@ -31,6 +31,10 @@ class Access(BaseModel):
     ssh_key: Path | None = None
     ssh_known_hosts: Path | None = None
 
+    def known_hosts(self) -> Path:
+        """Where the host keys of switches are: the stated file, else OpenSSH's own."""
+        return self.switch_known_hosts or Path.home() / ".ssh" / "known_hosts"
+
 
 def access_of(root: Path, site: str, variables: Mapping[str, str] | None = None) -> Access:
     """The access of *site* from its stack's configuration, and from `PINION_SSH_KEY` and `PINION_KNOWN_HOSTS` for its hosts.

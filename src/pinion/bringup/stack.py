@@ -21,6 +21,7 @@ import psutil
 from pulumi.automation import EngineEvent, LocalWorkspaceOptions, create_or_select_stack
 from pulumi.automation.errors import CommandError
 
+
 class StackError(Exception):
     """The stack could not be prepared or brought up; the text says why and what to do."""
 
@@ -51,7 +52,9 @@ def environment(root: Path) -> dict[str, str]:
     Raises `StackError` when it was not used and the user has set no backend either.
     """
     if "PULUMI_BACKEND_URL" not in os.environ:
-        raise StackError("PULUMI_BACKEND_URL is not set; run this through bin/pinion-env, or set it and a passphrase yourself")
+        raise StackError(
+            "PULUMI_BACKEND_URL is not set; run this through bin/pinion-env, or set it and a passphrase yourself"
+        )
     return {**os.environ, "PINION_ROOT": str(root)}
 
 

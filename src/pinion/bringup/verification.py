@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
 
 from pinion.bringup.access import Access
 from pinion.checks.claims import checks
@@ -40,7 +43,9 @@ def probers(access: Access) -> list[Prober]:
     if access.switch_username is not None and access.switch_password is not None:
         from pinion.checks.probers.switches import switch_prober
 
-        found.append(switch_prober(lambda switch: _switch_driver(switch, access)))
+        found.append(
+            switch_prober(_switch_drivers(access.switch_username, access.switch_password, access.known_hosts()))
+        )
     if access.kubeconfig is not None:
         from pinion.checks.probers.cluster import cluster_prober
 
@@ -48,17 +53,17 @@ def probers(access: Access) -> list[Prober]:
     return found
 
 
-def _switch_driver(switch: SwitchPlan, access: Access) -> SwitchDriver:
+def _switch_drivers(username: str, password: SecretStr, known_hosts: Path) -> Callable[[SwitchPlan], SwitchDriver]:
     from pinion.drivers.switch import SwitchAccess, open_driver
 
-    return open_driver(
-        switch.driver,
-        switch.name,
-        SwitchAccess(
+    def driver_of(switch: SwitchPlan) -> SwitchDriver:
+        reached = SwitchAccess(
             host=host(switch.management_address),
             port=switch.management_port,
-            username=access.switch_username,
-            password=access.switch_password,
-            known_hosts=access.switch_known_hosts,
-        ),
-    )
+            username=username,
+            password=password,
+            known_hosts=known_hosts,
+        )
+        return open_driver(switch.driver, switch.name, reached)
+
+    return driver_of

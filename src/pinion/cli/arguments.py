@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import click
 
+from pinion.site.find import site_file
 from pinion.site.loader import SiteErrors, load
 from pinion.site.model import Site
 
@@ -15,31 +15,12 @@ from pinion.site.model import Site
 FINE, PROBLEM, COULD_NOT_RUN = 0, 1, 2
 
 
-def repository() -> Path:
-    """The folder that holds `inventories/`: `$PINION_ROOT`, else the nearest ancestor of the working directory, else of this file."""
-    stated = os.environ.get("PINION_ROOT")
-    if stated:
-        return Path(stated)
-    for start in (Path.cwd(), Path(__file__).resolve().parent):
-        for folder in (start, *start.parents):
-            if (folder / "inventories").is_dir():
-                return folder
-    return Path.cwd()
-
-
 def site_path(written: str) -> Path:
-    """The site file that *written* means: a path, or the name of a folder under `inventories/`.
-
-    Raises `click.BadParameter` (exit code 2) when there is no such file.
-    """
-    candidates = [Path(written), Path(written) / "site.yml", repository() / "inventories" / written / "site.yml"]
-    for candidate in candidates:
-        if candidate.is_file():
-            return candidate
-    known = sorted(path.parent.name for path in (repository() / "inventories").glob("*/site.yml"))
-    raise click.BadParameter(
-        f"no site file at {written} and no site of that name; known sites: {', '.join(known) or 'none'}"
-    )
+    """The site file that *written* means; `click.BadParameter` (exit code 2) when there is none."""
+    try:
+        return site_file(written)
+    except FileNotFoundError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def load_or_exit(written: str, *, as_json: bool) -> tuple[Path, Site]:

@@ -10,7 +10,8 @@ import click
 
 from pinion.bringup import stack as pulumi_stack
 from pinion.bringup.stack import StackError
-from pinion.cli.arguments import COULD_NOT_RUN, load_or_exit, repository
+from pinion.cli.arguments import COULD_NOT_RUN, load_or_exit
+from pinion.site.find import repository
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -17,8 +17,9 @@ from pinion.bringup.stack import StackError
 from pinion.bringup.verification import verify as run_verification
 from pinion.checks.model import Finding, Outcome
 from pinion.checks.report import mark, render_html, write
-from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit, repository
+from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
 from pinion.plan import plan as compile_plan
+from pinion.site.find import repository
 
 
 @click.command(

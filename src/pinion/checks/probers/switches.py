@@ -42,7 +42,7 @@ def switch_prober(driver_of: Callable[[SwitchPlan], SwitchDriver]) -> Prober:
 def element(state: SwitchState, probe: SwitchProbe) -> str:
     """One element of *state* in the phrase that the claim expects; ``absent`` when the switch does not hold it."""
     if probe.element == "vlan":
-        return next((vlan.name for vlan in state.vlans if str(vlan.vid) == probe.key), "absent")
+        return next((vlan.name or "unnamed" for vlan in state.vlans if str(vlan.vid) == probe.key), "absent")
     if probe.element == "svi":
         found = next((svi for svi in state.svis if str(svi.vid) == probe.key), None)
         return ", ".join((*found.addresses, *found.virtual_addresses)) if found is not None else "absent"
