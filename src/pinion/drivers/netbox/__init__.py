@@ -1,1 +1,44 @@
-"""The NetBox driver."""
+"""The NetBox driver: sites, VLANs and devices as units, on NetBox 4.6 and 4.7. The only user of pynetbox."""
+
+from __future__ import annotations
+
+from pinion.drivers.netbox.desired import (
+    CableTo,
+    DeviceRecord,
+    DeviceType,
+    Interface,
+    IpRange,
+    Named,
+    Prefix,
+    Rack,
+    SiteRecords,
+    VlanRecord,
+)
+from pinion.drivers.netbox.driver import NetBoxDriver, UnitDriver
+from pinion.drivers.netbox.errors import (
+    DeniedError,
+    ExistsError,
+    MissingError,
+    NetBoxError,
+    RefusedError,
+    StaleError,
+    UnreachableError,
+)
+from pinion.drivers.netbox.from_plan import device_record, site_records, vlan_record
+from pinion.drivers.netbox.results import (
+    Applied,
+    Change,
+    Conflict,
+    Deleted,
+    Left,
+    Observed,
+    ServerFacts,
+    UnitDiff,
+)
+
+__all__ = [
+    "Applied", "CableTo", "Change", "Conflict", "Deleted", "DeniedError", "DeviceRecord", "DeviceType", "ExistsError",
+    "Interface", "IpRange", "Left", "MissingError", "Named", "NetBoxDriver", "NetBoxError", "Observed", "Prefix", "Rack",
+    "RefusedError", "ServerFacts", "SiteRecords", "StaleError", "UnitDiff", "UnitDriver", "UnreachableError", "VlanRecord",
+    "device_record", "site_records", "vlan_record",
+]  # fmt: skip

@@ -86,7 +86,15 @@ def _kind(
     *, marked: bool = True, serial: bool = False, weak: bool = False,
 ) -> Kind:  # fmt: skip
     return Kind(
-        name, path, content_type, tuple(fields.split()), frozenset(filters.split()), tuple(observed.split()), marked, serial, weak
+        name,
+        path,
+        content_type,
+        tuple(fields.split()),
+        frozenset(filters.split()),
+        tuple(observed.split()),
+        marked,
+        serial,
+        weak,
     )
 
 
@@ -95,18 +103,59 @@ CUSTOM_FIELDS = _kind(
     "custom field", "extras/custom-fields", "extras.customfield",
     "name label type object_types description filter_logic ui_visible ui_editable required group_name is_cloneable", "name", marked=False,
 )  # fmt: skip
-REGION = _kind("region", "dcim/regions", "dcim.region", "name slug parent description", "slug", serial=True)
-SITE = _kind("site", "dcim/sites", "dcim.site", "name slug status region description", "slug region_id")
-MANUFACTURER = _kind("manufacturer", "dcim/manufacturers", "dcim.manufacturer", "name slug description", "slug")
-DEVICE_TYPE = _kind(
-    "device type", "dcim/device-types", "dcim.devicetype", "manufacturer model slug u_height is_full_depth description", "slug manufacturer_id"
+REGION = _kind(
+    "region",
+    "dcim/regions",
+    "dcim.region",
+    "name slug parent description",
+    "slug",
+    "site_count prefix_count",
+    serial=True,
 )
-DEVICE_ROLE = _kind("device role", "dcim/device-roles", "dcim.devicerole", "name slug color vm_role description", "slug", serial=True)
-PLATFORM = _kind("platform", "dcim/platforms", "dcim.platform", "name slug description", "slug", serial=True)
-VLAN_ROLE = _kind("VLAN role", "ipam/roles", "ipam.role", "name slug description", "slug")
-VLAN_GROUP = _kind("VLAN group", "ipam/vlan-groups", "ipam.vlangroup", "name slug scope_type scope_id description", "slug scope_type scope_id")
+SITE = _kind("site", "dcim/sites", "dcim.site", "name slug status region description", "slug region_id")
+MANUFACTURER = _kind(
+    "manufacturer",
+    "dcim/manufacturers",
+    "dcim.manufacturer",
+    "name slug description",
+    "slug",
+    "devicetype_count platform_count inventoryitem_count",
+)
+DEVICE_TYPE = _kind(
+    "device type",
+    "dcim/device-types",
+    "dcim.devicetype",
+    "manufacturer model slug u_height is_full_depth description",
+    "slug manufacturer_id",
+)
+DEVICE_ROLE = _kind(
+    "device role", "dcim/device-roles", "dcim.devicerole", "name slug color vm_role description", "slug", serial=True
+)
+PLATFORM = _kind(
+    "platform",
+    "dcim/platforms",
+    "dcim.platform",
+    "name slug description",
+    "slug",
+    "device_count virtualmachine_count",
+    serial=True,
+)
+VLAN_ROLE = _kind("VLAN role", "ipam/roles", "ipam.role", "name slug description", "slug", "prefix_count vlan_count")
+VLAN_GROUP = _kind(
+    "VLAN group",
+    "ipam/vlan-groups",
+    "ipam.vlangroup",
+    "name slug scope_type scope_id description",
+    "slug scope_type scope_id",
+)
 RACK = _kind("rack", "dcim/racks", "dcim.rack", "name site location status u_height description", "name site_id")
-VLAN = _kind("VLAN", "ipam/vlans", "ipam.vlan", "vid name group site status role description", "vid name group_id role_id")
+VLAN = _kind(
+    "VLAN",
+    "ipam/vlans",
+    "ipam.vlan",
+    "vid name group site status role description",
+    "vid name group_id site_id role_id",
+)
 PREFIX = _kind(
     "prefix", "ipam/prefixes", "ipam.prefix", "prefix vrf status role vlan scope_type scope_id is_pool description",
     "prefix vlan_id role_id scope_type scope_id", weak=True,
@@ -131,10 +180,14 @@ MAC_ADDRESS = _kind(
 )  # fmt: skip
 IP_ADDRESS = _kind(
     "IP address", "ipam/ip-addresses", "ipam.ipaddress",
-    "address vrf status role assigned_object_type assigned_object_id dns_name description", "address device_id interface_id",
+    "address vrf status role assigned_object_type assigned_object_id dns_name description", "address device_id interface_id", "assigned_object",
 )  # fmt: skip
 CABLE = _kind(
-    "cable", "dcim/cables", "dcim.cable", "type status a_terminations b_terminations label description", "device_id interface_id"
+    "cable",
+    "dcim/cables",
+    "dcim.cable",
+    "type status a_terminations b_terminations label description",
+    "device_id interface_id",
 )
 
 #: Every kind, in the order of creation.
@@ -144,6 +197,14 @@ KINDS = (
 )  # fmt: skip
 
 MARKED_KINDS = tuple(kind for kind in KINDS if kind.marked)
+#: Kinds that sites share: used as found, removed only when nothing uses them (their counters are read for that, never compared).
+CATALOGUE = frozenset({REGION, MANUFACTURER, DEVICE_TYPE, DEVICE_ROLE, PLATFORM, VLAN_ROLE})
+#: Records of which each unit consists, by the second word of its mark.
+KINDS_OF_UNIT = {
+    "site": (REGION, SITE, MANUFACTURER, DEVICE_TYPE, DEVICE_ROLE, PLATFORM, VLAN_ROLE, VLAN_GROUP, RACK),
+    "vlan": (VLAN, PREFIX, IP_RANGE),
+    "device": (DEVICE, INTERFACE, MAC_ADDRESS, IP_ADDRESS, CABLE),
+}
 
 
 def permissions() -> list[dict[str, object]]:

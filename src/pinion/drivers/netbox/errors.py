@@ -1,0 +1,96 @@
+"""What can go wrong with NetBox, by what the reader can do about it.
+
+Every message is one line, `object: reason (URL)`. None ever holds a token: headers are not part of any message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class NetBoxError(Exception):
+    """Base of all. *object* in words (`VLAN edge-inference (lab)`), *reason*, *url* of the page or end point, *unit*: key of the unit."""
+
+    def __init__(self, object: str, reason: str, url: str | None = None, unit: str | None = None) -> None:  # noqa: A002 - the word of the interface
+        self.object = object
+        self.reason = reason
+        self.url = url
+        self.unit = unit
+        super().__init__(object, reason, url, unit)
+
+    def __str__(self) -> str:
+        return f"{self.object}: {self.reason}" + (f" ({self.url})" if self.url else "")
+
+
+class ExistsError(NetBoxError):
+    """The object exists and is not Pinion's; adopting it was not asked for, or it belongs to another unit."""
+
+
+class MissingError(NetBoxError):
+    """Something that the object refers to does not exist."""
+
+
+class RefusedError(NetBoxError):
+    """NetBox refused the content (400) or the deletion (409)."""
+
+
+class DeniedError(NetBoxError):
+    """403: the token is wrong (*token* is true), or it lacks a permission."""
+
+    def __init__(
+        self,
+        object: str,  # noqa: A002
+        reason: str,
+        url: str | None = None,
+        unit: str | None = None,
+        *,
+        token: bool = False,
+    ) -> None:
+        super().__init__(object, reason, url, unit)
+        self.token = token
+
+
+class UnreachableError(NetBoxError):
+    """No usable answer after bounded retries. *maybe_applied*: the last write may have happened; the next apply finds out."""
+
+    def __init__(
+        self,
+        object: str,  # noqa: A002
+        reason: str,
+        url: str | None = None,
+        unit: str | None = None,
+        *,
+        maybe_applied: bool = False,
+    ) -> None:
+        super().__init__(object, reason, url, unit)
+        self.maybe_applied = maybe_applied
+
+
+class StaleError(NetBoxError):
+    """Somebody changed the object each time that we were about to."""
+
+
+class BulkRefusedError(Exception):
+    """A list was refused as a whole and nothing was written. *reasons* by position in the request, as far as NetBox names them.
+
+    Never leaves the driver: it becomes one error for each object.
+    """
+
+    def __init__(self, detail: str, reasons: Mapping[int, str], url: str, status: int) -> None:
+        self.detail = detail
+        self.reasons = dict(reasons)
+        self.url = url
+        self.status = status
+        super().__init__(detail, self.reasons, url, status)
+
+
+class ChangedError(Exception):
+    """The world is not as we saw it (412, unknown id, a lost race, a deadlock): look again, then decide again.
+
+    Never leaves the driver.
+    """
+
+    def __init__(self, reason: str, url: str) -> None:
+        self.reason = reason
+        self.url = url
+        super().__init__(reason, url)

@@ -1,0 +1,153 @@
+"""Taking records out of NetBox: only what we made, in an order that leaves no cable without an end, with a word on what stays.
+
+NetBox deletes some things along without asking (a site's scoped prefixes, a device's interfaces and their addresses) and blanks
+others (a device's platform). So before a record goes, we look for what others hung on it; then it stays, and the answer says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pinion.drivers.netbox.errors import ChangedError, NetBoxError, RefusedError
+from pinion.drivers.netbox.kinds import (
+    ADOPTED,
+    CABLE,
+    CATALOGUE,
+    DEVICE,
+    INTERFACE,
+    IP_ADDRESS,
+    MARK,
+    PREFIX,
+    SITE,
+    TAG,
+    VLAN_GROUP,
+    Kind,
+)
+from pinion.drivers.netbox.matching import describe, is_adopted
+from pinion.drivers.netbox.plain import mark_of, page
+from pinion.drivers.netbox.results import Left
+from pinion.drivers.netbox.store import Body, Record, RecordStore, etag, identity
+from pinion.drivers.netbox.writes import Writes
+
+#: How often a record that changes while we delete it is looked at again.
+_ATTEMPTS = 4
+
+
+def release(record: Record) -> Body:
+    """The patch that takes our marks off an adopted record."""
+    return {"id": identity(record), "remove_tags": [{"slug": TAG}], "custom_fields": {MARK: None, ADOPTED: None}}
+
+
+def in_use(store: RecordStore, kind: Kind, records: Sequence[Record]) -> dict[int, str]:
+    """Catalogue records that something refers to, by id, with a reason. Asked afresh: the counters move without any write to the record."""
+    if kind not in CATALOGUE or not records:
+        return {}
+    used: dict[int, str] = {}
+    for record in store.find(kind, {}, "id", [str(identity(one)) for one in records]):
+        counts = [
+            (name.removesuffix("_count"), value)
+            for name in kind.observed
+            if isinstance(value := record.get(name), int) and value
+        ]
+        if counts:
+            used[identity(record)] = "still used by " + ", ".join(f"{value} {name}" for name, value in counts)
+    return used
+
+
+def strangers(store: RecordStore, kind: Kind, records: Sequence[Record]) -> dict[int, str]:
+    """Records whose deletion would take something of others along, by id, with a reason."""
+    found: dict[int, str] = {}
+    ids = [str(identity(record)) for record in records]
+    if kind in (DEVICE, INTERFACE) and ids:
+        for other in (IP_ADDRESS, CABLE):
+            # All in one call: the answer does not say for which id, but each record names what it hangs on.
+            for record in store.find(other, {}, "device_id" if kind is DEVICE else "interface_id", ids):
+                if mark_of(record) is None:
+                    for number in _holders(kind, other, record):
+                        found.setdefault(number, f"{describe(other, record)} on it was not made by Pinion")
+    if kind is SITE:
+        for site in ids:
+            scope = {"scope_type": "dcim.site", "scope_id": site}
+            for other in (PREFIX, VLAN_GROUP):
+                for record in store.find(other, scope):
+                    found.setdefault(int(site), f"deleting it would delete {describe(other, record)}, too")
+    return found
+
+
+def _holders(kind: Kind, other: Kind, record: Record) -> list[int]:
+    """Ids of the interfaces, or their devices, that an address or a cable hangs on, from the nested objects of the answer."""
+    things: list[object] = []
+    if other is IP_ADDRESS:
+        things = [record.get("assigned_object")]
+    else:
+        for side in ("a_terminations", "b_terminations"):
+            ends = record.get(side)
+            things += [end.get("object") for end in ends if isinstance(end, dict)] if isinstance(ends, list) else []
+    if kind is DEVICE:
+        things = [thing.get("device") for thing in things if isinstance(thing, dict)]
+    return [number for thing in things if isinstance(thing, dict) and isinstance(number := thing.get("id"), int)]
+
+
+class Removal:
+    """Deletes or releases records of ours and keeps the account. *deleted* are words, *left* say why."""
+
+    def __init__(self, store: RecordStore, writes: Writes) -> None:
+        self._store = store
+        self._writes = writes
+        self.deleted: list[str] = []
+        self.left: list[Left] = []
+
+    def remove(self, kind: Kind, records: Sequence[Record]) -> list[tuple[Record, NetBoxError | None]]:
+        """Delete those we made, release those we adopted. For each: None when it is gone or free, else why it stays."""
+        answers: dict[int, NetBoxError | None] = {}
+        kept = in_use(self._store, kind, records) | strangers(
+            self._store, kind, [one for one in records if not is_adopted(one)]
+        )
+        waiting = list(records)
+        for _ in range(_ATTEMPTS):
+            adopted = [record for record in waiting if is_adopted(record)]
+            mine = [record for record in waiting if not is_adopted(record) and identity(record) not in kept]
+            again = self._release(kind, adopted, answers) + self._delete(kind, mine, answers)
+            waiting = (
+                [one for one in self._store.find(kind, {}, "id", [str(number) for number in again]) if mark_of(one)]
+                if again
+                else []
+            )
+            for number in set(again) - {identity(one) for one in waiting}:
+                answers[number] = None  # gone, or no longer ours
+            if not waiting:
+                break
+        for record in records:
+            reason = kept.get(identity(record)) if not is_adopted(record) else None
+            if reason is not None:
+                answers[identity(record)] = RefusedError(describe(kind, record), reason, page(record))
+        return [(record, self._account(kind, record, answers.get(identity(record)))) for record in records]
+
+    def _account(self, kind: Kind, record: Record, error: NetBoxError | None) -> NetBoxError | None:
+        name = describe(kind, record)
+        if error is not None:
+            self.left.append(Left(name, page(record), error.reason))
+        elif is_adopted(record):
+            self.left.append(Left(name, page(record), "was there before Pinion; its marks were taken off"))
+        else:
+            self.deleted.append(name)
+        return error
+
+    def _delete(self, kind: Kind, records: Sequence[Record], answers: dict[int, NetBoxError | None]) -> list[int]:
+        results = self._writes.delete(kind, [identity(one) for one in records], [etag(one) or "*" for one in records])
+        return [identity(one) for one, result in zip(records, results, strict=True) if _note(one, result, answers)]
+
+    def _release(self, kind: Kind, records: Sequence[Record], answers: dict[int, NetBoxError | None]) -> list[int]:
+        results = self._writes.update(kind, [release(one) for one in records], [etag(one) or "*" for one in records])
+        return [identity(one) for one, result in zip(records, results, strict=True) if _note(one, result, answers)]
+
+
+def _note(record: Record, result: object, answers: dict[int, NetBoxError | None]) -> bool:
+    """Keep the answer; True when the record must be looked at again."""
+    if isinstance(result, NetBoxError):
+        answers[identity(record)] = result
+        return False
+    answers[identity(record)] = (
+        RefusedError("", "kept changing", page(record)) if isinstance(result, ChangedError) else None
+    )
+    return isinstance(result, ChangedError)

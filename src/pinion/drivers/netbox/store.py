@@ -1,0 +1,62 @@
+"""The record store: all that the driver needs of NetBox, as a small Protocol. One implementation speaks HTTP, one lives in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Protocol, TypeAlias
+
+from pydantic import JsonValue
+
+from pinion.drivers.netbox.kinds import Kind
+from pinion.drivers.netbox.results import ServerFacts
+
+#: A record as NetBox serves it: related objects and choices are nested.
+Record: TypeAlias = dict[str, JsonValue]
+#: The body of a write: related objects are ids, choices bare values.
+Body: TypeAlias = dict[str, JsonValue]
+
+
+class RecordStore(Protocol):
+    """Reads and writes of records. Safe for many threads. Writes of a list are all or none.
+
+    Raises: `NetBoxError` (its subclasses) for what concerns the whole call, `BulkRefusedError` for refused content,
+    `ChangedError` when the world moved.
+    """
+
+    @property
+    def url(self) -> str:
+        """The server's address, for messages."""
+
+    def facts(self) -> ServerFacts:
+        """Who answers, and as whom. Asks once."""
+
+    def find(
+        self, kind: Kind, fixed: Mapping[str, str], name: str | None = None, values: Sequence[str] = ()
+    ) -> list[Record]:
+        """Records that match *fixed* and, when *name* is given, one of *values* of that filter. Ordered by id, complete."""
+
+    def create(self, kind: Kind, bodies: Sequence[Body]) -> list[Record]:
+        """Create all or none; the records in the order of *bodies*."""
+
+    def update(self, kind: Kind, patches: Sequence[Body], etags: Sequence[str]) -> list[Record]:
+        """PATCH all or none. Each patch has `id`; *etags* are the versions that the decision was based on."""
+
+    def delete(self, kind: Kind, ids: Sequence[int], etags: Sequence[str]) -> None:
+        """Delete all or none."""
+
+
+def identity(record: Mapping[str, JsonValue]) -> int:
+    """The id of a record that a server sent. `ValueError` when it has none."""
+    found = record.get("id")
+    if not isinstance(found, int):
+        raise ValueError("a record without id")  # noqa: TRY004 - the server's fault, not the caller's type
+    return found
+
+
+def etag(record: Mapping[str, JsonValue]) -> str | None:
+    """The weak ETag that NetBox computes for a record: `last_updated` in UTC. A list does not send it."""
+    moment = record.get("last_updated")
+    if not isinstance(moment, str):
+        return None
+    return f'W/"{datetime.fromisoformat(moment).astimezone(UTC).isoformat()}"'

@@ -1,0 +1,162 @@
+"""What we know of NetBox at the moment: records by id, by mark and by natural key, fetched in as few calls as there are kinds.
+
+Invariants:
+
+* Only what a server sent is in here; every hit is verified here, because NetBox answers a filter that it does not know with everything.
+* Many threads may share a world. A write's answer replaces the record at once; whoever finds the world wrong calls `forget`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+
+from pinion.drivers.netbox.kinds import CUSTOM_FIELDS, MARK, Kind
+from pinion.drivers.netbox.plain import Key, mark_of, natural_keys, plain_record
+from pinion.drivers.netbox.store import Record, RecordStore, identity
+
+#: From this many marks of one kind on, one listing of the whole site is cheaper than naming them.
+_SCAN_FROM = 40
+
+
+class World:
+    """A view of one NetBox. *scan*: fetch whole sites, because more questions about them are to be expected.
+
+    *founded*: the tag and the custom fields are known to be there.
+    """
+
+    def __init__(self, store: RecordStore, *, scan: bool, founded: bool = False) -> None:
+        self._store = store
+        self._scan = scan
+        self._lock = threading.RLock()
+        self._fetching: dict[Kind, threading.Lock] = defaultdict(threading.Lock)
+        self._records: dict[Kind, dict[int, Record]] = defaultdict(dict)
+        self._marks: dict[Kind, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+        self._keys: dict[Kind, dict[Key, set[int]]] = defaultdict(lambda: defaultdict(set))
+        self._scanned: dict[Kind, set[str]] = defaultdict(set)
+        self._asked: dict[Kind, set[str]] = defaultdict(set)
+        self._marks_exist: bool | None = True if founded else None
+        self.foundation_checked = founded
+
+    # --- content --------------------------------------------------------------------------------------------------------
+
+    def put(self, kind: Kind, record: Record) -> None:
+        """Take in a record that the server sent."""
+        wanted = kind.reading
+        trimmed = {name: record[name] for name in wanted if name in record}
+        number = identity(record)
+        with self._lock:
+            self.drop(kind, number)
+            self._records[kind][number] = trimmed
+            if (mark := mark_of(trimmed)) is not None:
+                self._marks[kind][mark].add(number)
+            for key in natural_keys(kind, plain_record(kind, trimmed)):
+                self._keys[kind][key].add(number)
+
+    def drop(self, kind: Kind, number: int) -> None:
+        """Forget one record: it is gone, or about to be replaced."""
+        with self._lock:
+            old = self._records[kind].pop(number, None)
+            if old is None:
+                return
+            if (mark := mark_of(old)) is not None:
+                self._marks[kind][mark].discard(number)
+            for key in natural_keys(kind, plain_record(kind, old)):
+                self._keys[kind][key].discard(number)
+
+    def forget(self, *kinds: Kind) -> None:
+        """Forget everything about *kinds*: the next question is asked of the server."""
+        with self._lock:
+            for kind in kinds:
+                for content in (self._records, self._marks, self._keys, self._scanned, self._asked):
+                    content.pop(kind, None)
+
+    def get(self, kind: Kind, number: int) -> Record | None:
+        """The record of that id, as far as fetched."""
+        with self._lock:
+            return self._records[kind].get(number)
+
+    def marked(self, kind: Kind, mark: str) -> list[Record]:
+        """Records that carry exactly *mark*, lowest id first."""
+        with self._lock:
+            return [self._records[kind][number] for number in sorted(self._marks[kind].get(mark, ()))]
+
+    def beneath(self, kind: Kind, unit: str) -> list[Record]:
+        """Records that carry the mark *unit* or one that begins with it and a slash, by mark."""
+        with self._lock:
+            marks = sorted(mark for mark in self._marks[kind] if _within(mark, unit))
+            return [self._records[kind][number] for mark in marks for number in sorted(self._marks[kind][mark])]
+
+    def by_unit(self, kind: Kind, units: Collection[str]) -> dict[str, list[Record]]:
+        """`beneath` for many units in one pass. A unit's mark has three words or two (a site's own)."""
+        found: dict[str, list[Record]] = {unit: [] for unit in units}
+        with self._lock:
+            for mark in sorted(self._marks[kind]):
+                words = mark.split("/", 3)
+                for unit in ("/".join(words[:2]), "/".join(words[:3])):
+                    if unit in found:
+                        found[unit] += [self._records[kind][number] for number in sorted(self._marks[kind][mark])]
+                        break
+        return found
+
+    def keyed(self, kind: Kind, keys: Iterable[Key]) -> list[Record]:
+        """Records that share any of the natural *keys*, lowest id first."""
+        with self._lock:
+            numbers = {number for key in keys for number in self._keys[kind].get(key, ())}
+            return [self._records[kind][number] for number in sorted(numbers)]
+
+    # --- fetching -------------------------------------------------------------------------------------------------------
+
+    def marks_exist(self) -> bool:
+        """Whether NetBox has our custom field. Without it there is nothing of ours, and a filter by it would return everything."""
+        if self._marks_exist is None:
+            found = self._store.find(CUSTOM_FIELDS, {}, "name", [MARK])
+            self._marks_exist = any(record.get("name") == MARK for record in found)
+        return self._marks_exist
+
+    def marks_made(self) -> None:
+        """Note that the custom field exists now, and serves."""
+        self._marks_exist = self.foundation_checked = True
+
+    def load_marks(self, kind: Kind, marks: Collection[str], units: Collection[str]) -> None:
+        """Fetch the records that carry *marks*, and all of the *units* (by their marks)."""
+        if not kind.marked or not (marks or units) or not self.marks_exist():
+            return
+        with self._fetching[kind]:
+            scanned, asked = self._scanned[kind], self._asked[kind]
+            parts = [unit for unit in units if _site(unit) not in scanned and unit not in asked]
+            missing = [
+                mark
+                for mark in marks
+                if _site(mark) not in scanned and mark not in asked and not any(_within(mark, unit) for unit in parts)
+            ]
+            if not missing and not parts:
+                return
+            sites = sorted({_site(one) for one in (*missing, *parts)})
+            if self._scan or len(missing) + len(parts) > _SCAN_FROM:
+                self._fetch(kind, {}, f"cf_{MARK}__isw", [f"{site}/" for site in sites])
+                scanned.update(sites)
+                return
+            # "pi-1" also fetches what is of "pi-10": the marks tell them apart here.
+            for name, values in ((f"cf_{MARK}__isw", parts), (f"cf_{MARK}", missing)):
+                if values:
+                    self._fetch(kind, {}, name, values)
+                    asked.update(values)
+
+    def look_up(self, kind: Kind, fixed: Mapping[str, str], name: str, values: Collection[str]) -> None:
+        """Fetch records by a filter other than the mark."""
+        if values:
+            self._fetch(kind, fixed, name, values)
+
+    def _fetch(self, kind: Kind, fixed: Mapping[str, str], name: str, values: Collection[str]) -> None:
+        for record in self._store.find(kind, fixed, name, list(values)):
+            self.put(kind, record)
+
+
+def _within(mark: str, unit: str) -> bool:
+    return mark == unit or mark.startswith(f"{unit}/")
+
+
+def _site(mark: str) -> str:
+    return mark.split("/", 1)[0]
