@@ -13,7 +13,7 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from pinion.site import quantities
 
@@ -58,11 +58,35 @@ MAC_ADDRESS = r"^([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}$"
 DnsLabel = Annotated[str, StringConstraints(pattern=DNS_LABEL)]
 Name = Annotated[str, StringConstraints(pattern=NAME)]
 MacAddress = Annotated[str, StringConstraints(pattern=MAC_ADDRESS)]
-Duration = Annotated[str, BeforeValidator(_text), _parsed_by(quantities.seconds)]
-Percentage = Annotated[str, BeforeValidator(_text), _parsed_by(quantities.fraction)]
-Numbers = Annotated[str, BeforeValidator(_text), _parsed_by(quantities.numbers)]
-SwitchPortList = Annotated[str, _parsed_by(quantities.switch_ports)]
-PortList = Annotated[str, _parsed_by(quantities.port_names)]
+#: The patterns are for editors; the parsers of `pinion.site.quantities` decide.
+Duration = Annotated[
+    str,
+    BeforeValidator(_text),
+    _parsed_by(quantities.seconds),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?(ms|s|min|h)$"}),
+]
+Percentage = Annotated[
+    str,
+    BeforeValidator(_text),
+    _parsed_by(quantities.fraction),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?%$"}),
+]
+Numbers = Annotated[
+    str,
+    BeforeValidator(_text),
+    _parsed_by(quantities.numbers),
+    WithJsonSchema(
+        {"type": ["string", "integer"], "pattern": r"^[0-9]+(-[0-9]+)?( ?, ?[0-9]+(-[0-9]+)?)*$", "minimum": 1}
+    ),
+]
+SwitchPortList = Annotated[
+    str,
+    _parsed_by(quantities.switch_ports),
+    WithJsonSchema({"type": "string", "pattern": r"^[a-z0-9-]+ +[A-Za-z]+[0-9].*$"}),
+]
+PortList = Annotated[
+    str, _parsed_by(quantities.port_names), WithJsonSchema({"type": "string", "pattern": r"^[A-Za-z]+[0-9].*$"})
+]
 #: The number of one node, as a key: written one way only, so that no two keys mean one node.
 NodeNumber = Annotated[int, BeforeValidator(_number_key), Field(ge=1)]
 #: 64 is the smallest IPv4 MTU worth stating (RFC 791 requires 68); 9216 the largest any switch in the catalogue takes.
@@ -324,7 +348,7 @@ class Access(Statement):
 
 
 class Site(Statement):
-    """One site, whole. See `docs/reference/site-file.md`, generated from this model."""
+    """One site, whole."""
 
     version: Literal[1] = _says("Version of the site file's format.")
     site: DnsLabel = _says("Name of the site.")
