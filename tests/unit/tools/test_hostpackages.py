@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pinion.lab.processes import PROGRAMS
 from toolchest.hostpackages import MARK, missing, no_service_starts, restore_policy, wanted
 
 LIST = Path(__file__).resolve().parents[3] / "tools" / "debian-packages.txt"
@@ -14,8 +15,12 @@ LIST = Path(__file__).resolve().parents[3] / "tools" / "debian-packages.txt"
 
 def test_the_list_names_packages_once() -> None:
     names = wanted(LIST)
-    assert {"systemd-container", "mmdebstrap", "openvswitch-switch", "nftables"} <= set(names)
+    assert {"systemd-container", "mmdebstrap", "nftables"} <= set(names)
     assert len(names) == len(set(names))
+
+
+def test_every_program_that_the_lab_calls_is_installed() -> None:
+    assert set(PROGRAMS.values()) <= set(wanted(LIST))
 
 
 def test_installed_and_unknown_packages_are_told_apart() -> None:
