@@ -132,7 +132,9 @@ def unpack_database(archive: Path, folder: Path) -> bool:
         shutil.rmtree(stale, ignore_errors=True)
     part.mkdir()
     subprocess.run(
-        ["tar", "--extract", "--numeric-owner", "--same-owner", f"--file={archive}", f"--directory={part}"], check=True, capture_output=True
+        ["tar", "--extract", "--numeric-owner", "--same-owner", f"--file={archive}", f"--directory={part}"],
+        check=True,
+        capture_output=True,
     )
     (part / "postgresql").rename(target)
     part.rmdir()

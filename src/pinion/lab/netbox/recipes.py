@@ -21,6 +21,13 @@ NETBOX_HOME = "/opt/netbox"
 #: The migrated empty database: an archive with one folder `postgresql`, owned by the machine's `postgres` user.
 DATABASE_ARCHIVE = "/opt/netbox/database.tar"
 
+#: The release that the requirements pin.
+NETBOX_RELEASE = next(
+    line.split("==")[1]
+    for line in (files("pinion.lab.netbox") / "requirements.in").read_text().splitlines()
+    if line.startswith("netbox==")
+)
+
 _RESOURCES = files("pinion.lab.netbox") / "files"
 
 

@@ -81,7 +81,7 @@ def _cached_layers() -> tuple[Path, ...]:
     from pinion.lab.layers import LayerStore  # the lab's framework is only needed for its cache
     from pinion.lab.netbox.recipes import NETBOX_DATABASE
 
-    return LayerStore.default().obtain(NETBOX_DATABASE)
+    return LayerStore().ensure(NETBOX_DATABASE)
 
 
 def _home() -> Path:
@@ -122,7 +122,9 @@ def _prepare(work: Path, lowers: Sequence[Path], kept: NetBoxSecrets) -> None:
     work.chmod(0o755)
     passwd = next(layer for layer in lowers if (layer / "etc/passwd").exists())
     owner = account(passwd, "postgres")
-    archive = next(layer for layer in lowers if (layer / "opt/netbox/database.tar").exists()) / "opt/netbox/database.tar"
+    archive = (
+        next(layer for layer in lowers if (layer / "opt/netbox/database.tar").exists()) / "opt/netbox/database.tar"
+    )
     unpack_database(archive, work / "data")
     os.chown(work / "data", *owner)
     writer = _Folder(work / "upper")
@@ -138,8 +140,8 @@ def _start(work: Path, lowers: Sequence[Path], listener: socket.socket) -> subpr
     }  # fmt: skip
     with (work / "log").open("wb") as log:
         return subprocess.Popen(
-            ["setpriv", "--pdeathsig", "SIGKILL", "unshare", "--mount", "--pid", "--net", "--ipc", "--fork", "--kill-child=SIGKILL", "--mount-proc",
-             "bash", "-euc", script],
+            ["setpriv", "--pdeathsig", "SIGKILL", "unshare", "--mount", "--pid", "--net", "--ipc", "--fork", "--kill-child=SIGKILL",
+             "--mount-proc", "bash", "-euc", script],
             env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[listener.fileno()], start_new_session=True,
         )  # fmt: skip
 
@@ -154,10 +156,14 @@ def _await_answer(process: subprocess.Popen[bytes], url: str, token: str, log: P
             with urllib.request.urlopen(request, timeout=max(1.0, deadline - time.monotonic())):
                 return
         except urllib.error.HTTPError as error:
-            raise StandaloneError(f"NetBox answers {error.code} to its own token:\n{error.read()[:500]!r}\n{_tail(log)}") from error
+            raise StandaloneError(
+                f"NetBox answers {error.code} to its own token:\n{error.read()[:500]!r}\n{_tail(log)}"
+            ) from error
         except OSError as error:
             if time.monotonic() > deadline:
-                raise StandaloneError(f"no answer from NetBox in {START_SECONDS:.0f} s ({error}):\n{_tail(log)}") from error
+                raise StandaloneError(
+                    f"no answer from NetBox in {START_SECONDS:.0f} s ({error}):\n{_tail(log)}"
+                ) from error
             time.sleep(0.1)
 
 

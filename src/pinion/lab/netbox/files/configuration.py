@@ -5,7 +5,9 @@ from pathlib import Path
 
 _secrets = json.loads(Path("/etc/netbox/secrets.json").read_text())
 
-ALLOWED_HOSTS = ["*"]  # reached by the plan's address, by name and through a loopback port; the network namespace is the fence
+ALLOWED_HOSTS = [
+    "*"
+]  # reached by the plan's address, by name and through a loopback port; the network namespace is the fence
 SECRET_KEY = _secrets["secret_key"]
 API_TOKEN_PEPPERS = {1: _secrets["api_token_pepper"]}
 
