@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from pinion.bringup import stack as pulumi_stack
+from pinion.bringup.programs import ProgramMissingError, obtain
 from pinion.bringup.stack import StackError
 from pinion.cli.arguments import COULD_NOT_RUN, load_or_exit
 from pinion.site.find import repository
@@ -32,9 +33,10 @@ def prepare(site: str, endpoints: Path, as_json: bool) -> None:
     """Create SITE's stack when it is missing and set its configuration; secrets are stored encrypted."""
     _, loaded = load_or_exit(site, as_json=as_json)
     try:
+        obtain(["pulumi"], lambda line: click.echo(line, err=True))
         settings = pulumi_stack.settings_from_endpoints(json.loads(endpoints.read_text()))
         changed = pulumi_stack.prepare(repository(), loaded.site, settings)
-    except (StackError, OSError, ValueError, KeyError) as error:
+    except (StackError, ProgramMissingError, OSError, ValueError, KeyError) as error:
         click.echo(f"{endpoints}: {error}", err=True)
         raise SystemExit(COULD_NOT_RUN) from None
     click.echo(
@@ -58,10 +60,11 @@ def up(site: str, refresh: bool, parallel: int | None, as_json: bool) -> None:
         click.echo(line, err=as_json)
 
     try:
+        obtain(["pulumi", "helm"], progress)
         for lock in pulumi_stack.remove_stale_locks(repository(), loaded.site):
             progress(f"removed {lock}")
         result = pulumi_stack.up(repository(), loaded.site, refresh=refresh, progress=progress, parallel=parallel)
-    except StackError as error:
+    except (StackError, ProgramMissingError) as error:
         click.echo(str(error), err=True)
         raise SystemExit(COULD_NOT_RUN) from None
     if as_json:
