@@ -1,1 +1,1 @@
-"""The driver for hosts: what runs on them (`onhost`), how it gets there (`bundle`), and SSH for reading facts (`ssh`)."""
+"""The driver for hosts: what runs on them (`onhost`), how it gets there (`bundle`, `ssh`), and who they are (`inventory`)."""

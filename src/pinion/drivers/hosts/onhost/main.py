@@ -1,31 +1,24 @@
 """One request in, one answer out: what Ansible's module, pyinfra's operation and the SSH driver call.
 
-A request is ``{"action": "check" | "apply" | "confirm" | "undo", "concern": {...}, "wait": seconds, "who": text}`` or
-``{"action": "probe", "probes": [{"command": shell, "sudo": bool}, ...]}``. The answer has ``changes``, ``confirm`` and ``waited``;
-``outputs`` for probes; or ``error``.
+A request is ``{"action": "check" | "apply" | "confirm" | "undo", "concern": {...}, "wait": seconds, "who": text}``; the answer has
+``changes``, ``confirm`` and ``waited``, or ``error``.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 from . import engine, wanted
 from .accounts import Accounts
-from .command import ENVIRONMENT
 from .files import Files
 from .guard import FileJournals, SystemdGuard
 from .kernel import ProcSys
 from .machine import HostError, Machine
 from .packages import Dpkg
 from .units import Systemd
-
-#: Seconds that one probe may take.
-PROBE_SECONDS = 30
 
 
 def this_host() -> Machine:
@@ -36,8 +29,6 @@ def this_host() -> Machine:
 def answer(request: Mapping[str, Any], machine: Machine) -> dict[str, object]:
     """Do what *request* asks. Raises `HostError` and `wanted.BadRequestError`."""
     action = request.get("action")
-    if action == "probe":
-        return {"outputs": [_probe(probe) for probe in request["probes"]]}
     asked = wanted.concern(request["concern"])
     wait, who = float(request.get("wait", 0)), str(request.get("who", ""))
     if action == "check":
@@ -50,26 +41,6 @@ def answer(request: Mapping[str, Any], machine: Machine) -> dict[str, object]:
         engine.confirm(machine, asked.name, wait=wait, who=who)
         return engine.Report((), confirm=False).as_json()
     raise wanted.BadRequestError(f"unknown action {action!r}")
-
-
-def _probe(probe: Mapping[str, Any]) -> str:
-    """The trimmed output of one read-only command, run as root or as the user who logged in."""
-    login = None if probe["sudo"] else os.environ.get("SUDO_UID")
-    try:
-        done = subprocess.run(
-            ["/bin/sh", "-c", probe["command"]],
-            env=ENVIRONMENT,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=PROBE_SECONDS,
-            user=int(login) if login is not None else None,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"no answer after {PROBE_SECONDS} s"
-    return done.stdout.strip()
 
 
 def main() -> int:
