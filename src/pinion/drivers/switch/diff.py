@@ -310,7 +310,7 @@ def _global_changes(state: SwitchState, target: SwitchState) -> Iterator[Change]
 def config_lines(state: SwitchState, target: SwitchState) -> Iterator[str]:
     """The lines that differ, each under the unchanged header of its block: ``interface Ethernet3``, ``-   switchport access vlan 102``."""
     has, needs = _text_blocks(state), _text_blocks(target)
-    for header in dict.fromkeys((*has, *needs)):
+    for header in sorted({*has, *needs}, key=_block_order):
         old, new = has.get(header), needs.get(header)
         if old == new:
             continue
@@ -322,6 +322,12 @@ def config_lines(state: SwitchState, target: SwitchState) -> Iterator[str]:
         yield f" {header}"
         yield from (f"-   {line}" for line in old if line not in new)
         yield from (f"+   {line}" for line in new if line not in old)
+
+
+def _block_order(header: str) -> tuple[int, tuple[int, ...]]:
+    """The order of ``show running-config``: VLANs, ports, gateways, the rest."""
+    kinds = ("vlan ", "interface Ethernet", "interface Vlan", "")
+    return next(place for place, kind in enumerate(kinds) if header.startswith(kind)), port_order(header)
 
 
 def _text_blocks(state: SwitchState) -> dict[str, list[str]]:

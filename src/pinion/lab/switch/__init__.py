@@ -1,0 +1,1 @@
+"""The lab's switch: `nos` is the program that runs inside its machine, the rest puts it there."""
