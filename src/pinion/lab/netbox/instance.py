@@ -33,7 +33,7 @@ _RESOURCES = files("pinion.lab.netbox") / "files"
 DATA = "/srv/netbox"
 #: The units that serve NetBox, and the distribution's own that must not run beside them.
 UNITS = ("netbox-postgresql.service", "netbox-redis.service", "netbox.service", "nginx.service")
-MASKS = ("postgresql.service", "redis-server.service", "redis.service")
+MASKS = ("postgresql.service", "redis-server.service")
 
 
 class Writer(Protocol):
