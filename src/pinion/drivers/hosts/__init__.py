@@ -1,1 +1,1 @@
-"""The driver for hosts: what runs on them (`onhost`), how it gets there (`bundle`, `ssh`), and who they are (`inventory`)."""
+"""The driver for hosts: what runs there (`onhost`), how it gets there (`bundle`), who they are (`inventory`), what they say (`answers`)."""

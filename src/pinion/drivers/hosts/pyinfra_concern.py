@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 from collections.abc import Generator, Mapping
+from pathlib import Path
 from typing import Any
 
 from pyinfra import logger
@@ -23,6 +25,7 @@ from pyinfra.connectors.ssh import SSHConnector
 from pyinfra.context import host as this_host
 from pyinfra.context import state as this_state
 
+from pinion.drivers.hosts.answers import VARIABLE, Answer, append
 from pinion.drivers.hosts.bundle import COMMAND, standard_input
 
 #: Seconds to wait for another run on the same host.
@@ -42,6 +45,7 @@ class ConcernReport(FactBase[Mapping[str, Any]]):
         """The answer. Raises `FactProcessError` when it is an error."""
         answer: Mapping[str, Any] = json.loads(output[-1])
         if "error" in answer:
+            _keep(Answer(this_host.name, error=answer["error"]))
             raise FactProcessError(answer["error"])
         return answer
 
@@ -60,6 +64,8 @@ def concern(wanted: Mapping[str, Any]) -> Generator[FunctionCommand, None, None]
         return
     if this_state.current_stage == StateStage.Prepare:
         _show(report["changes"])
+    if this_state.current_stage == StateStage.Prepare or not report["changes"]:
+        _keep(Answer(this_host.name, changes=tuple(report["changes"])))
     if report["changes"]:
         yield FunctionCommand(_apply, [dict(wanted)], {})
     elif report["confirm"]:
@@ -84,8 +90,8 @@ def _show(changes: list[Mapping[str, str]]) -> None:
 def _apply(state: State, host: Host, wanted: Mapping[str, Any]) -> bool:
     answer = _ask(host.connector, "apply", wanted)
     if "error" in answer:
-        host.log(answer["error"], logger.error)
-        return False
+        return _refused(host, answer["error"])
+    _keep(Answer(host.name, changes=tuple(answer["changes"])))
     return not answer["confirm"] or _confirm(state, host, wanted)
 
 
@@ -98,9 +104,19 @@ def _confirm(state: State, host: Host, wanted: Mapping[str, Any]) -> bool:
     finally:
         if fresh.client is not None:
             fresh.client.close()
-    if "error" in answer:
-        host.log(answer["error"], logger.error)
-    return "error" not in answer
+    return "error" not in answer or _refused(host, answer["error"])
+
+
+def _refused(host: Host, reason: str) -> bool:
+    host.log(reason, logger.error)
+    _keep(Answer(host.name, error=reason))
+    return False
+
+
+def _keep(answer: Answer) -> None:
+    """Keep *answer* for `pinion converge`, when that started pyinfra."""
+    if VARIABLE in os.environ:
+        append(Path(os.environ[VARIABLE]), answer)
 
 
 def _ask(connector: BaseConnector, action: str, wanted: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,0 +1,69 @@
+"""What each host answered in one converge run, whoever carried the question: a file of JSON lines that outlives a killed run.
+
+A host of the run without a line did not answer, and that is a failure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+#: The environment variable that names the file, for the programs that `pinion converge` starts.
+VARIABLE = "PINION_ANSWERS"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer: *changes* as `onhost.engine.Change` in JSON, *error* when the host refused or could not be reached."""
+
+    host: str
+    changes: tuple[Mapping[str, str], ...] = ()
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class HostResult:
+    """All answers of one host together."""
+
+    changes: list[Mapping[str, str]] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, object]:
+        """Changes without file contents, which are for people to read in a diff."""
+        shown = [
+            {key: change[key] for key in ("kind", "subject")}
+            if change["kind"] == "file"
+            else {key: change[key] for key in ("kind", "subject", "before", "after")}
+            for change in self.changes
+        ]
+        return {"changes": shown, "errors": self.errors}
+
+
+def append(path: Path, answer: Answer) -> None:
+    """Add *answer* to the file, whole or not at all (one write)."""
+    line = json.dumps({"host": answer.host, "changes": list(answer.changes), "error": answer.error}) + "\n"
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(descriptor, line.encode())
+    finally:
+        os.close(descriptor)
+
+
+def collect(path: Path, expected: tuple[str, ...]) -> dict[str, HostResult]:
+    """The results of the hosts *expected*, in that order, from the file."""
+    found = {name: HostResult() for name in expected}
+    heard = set()
+    for line in path.read_text().splitlines() if path.exists() else ():
+        said = json.loads(line)
+        heard.add(said["host"])
+        result = found.setdefault(said["host"], HostResult())
+        result.changes += said["changes"]
+        if said["error"] is not None and said["error"] not in result.errors:
+            result.errors.append(said["error"])
+    for name in expected:
+        if name not in heard:
+            found[name].errors.append("no answer: it could not be reached, or the run ended before")
+    return found
