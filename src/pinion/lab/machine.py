@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -259,6 +260,8 @@ class Machine:
             record=self._record,
             log=self.console,
             cgroup_files=[group / "cgroup.procs" for group in groups],
+            # a machine's own network parameters can be set in it, as on hardware; the rest of /proc/sys stays read-only
+            env={**os.environ, "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network"},
             held=held,
         )
 

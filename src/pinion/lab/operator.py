@@ -23,9 +23,10 @@ _PROXIES = {"http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy"}
 
 
 def environment(store: InstanceState, inherited: Mapping[str, str]) -> dict[str, str]:
-    """*inherited* less proxies, with the instance and the file that names its endpoints."""
+    """*inherited* less proxies, with the instance, the file that names its endpoints, and the login to its hosts."""
     kept = {name: value for name, value in inherited.items() if name.lower() not in _PROXIES}
-    return {**kept, "PINION_INSTANCE": store.name, "PINION_ENDPOINTS": str(store.endpoints)}
+    login = {"PINION_SSH_KEY": str(store.ssh / "id_ed25519"), "PINION_KNOWN_HOSTS": str(store.ssh / "known_hosts")}
+    return {**kept, "PINION_INSTANCE": store.name, "PINION_ENDPOINTS": str(store.endpoints), **login}
 
 
 def replace_process(store: InstanceState, machine: str, argv: Sequence[str]) -> NoReturn:
