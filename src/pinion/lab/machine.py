@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -30,6 +31,8 @@ from pinion.plan.model import DeviceKind
 
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NSPAWN_RUN = Path("/run/systemd/nspawn")
+#: Terminal control sequences (ECMA-48) on the console.
+_ESCAPES = re.compile(r"\x1b(\[[0-9;?!]*[A-Za-z]|\].*?(\x07|\x1b\\)|[()][A-Z0-9]|[=>cM78])|\r|\x07")
 #: Seconds that a machine has to power off by itself; its units stop within 10.
 _PATIENCE = 20.0
 
@@ -242,7 +245,7 @@ class Machine:
             "systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--settings=no", "--boot", f"--directory={self.root}",
             f"--machine={self._nspawn_name}", f"--hostname={self.name}", f"--uuid={machine_id(self.state.name, self.name)}",
             f"--network-namespace-path={namespaces.path_of(self.namespace)}", "--capability=CAP_NET_ADMIN", "--resolv-conf=off",
-            "--timezone=off", "--link-journal=no", "--console=pipe", *binds, *needs.nspawn,
+            "--timezone=off", "--link-journal=no", "--console=read-only", "--setenv=SYSTEMD_COLORS=0", *binds, *needs.nspawn,
         ]  # fmt: skip
 
     def boot(self, needs: MachineNeeds, held: int | None = None) -> None:
@@ -290,7 +293,8 @@ class Machine:
     def last_words(self, lines: int = 12) -> str:
         """The end of the console log."""
         with contextlib.suppress(OSError):
-            return "\n".join(self.console.read_text(errors="replace").splitlines()[-lines:])
+            plain = _ESCAPES.sub("", self.console.read_text(errors="replace"))
+            return "\n".join([line for line in plain.splitlines() if line.strip()][-lines:])
         return ""
 
     def stop(self) -> bool:

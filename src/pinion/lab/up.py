@@ -19,7 +19,7 @@ from pinion.lab.instance import Lab
 from pinion.lab.machine import Machine
 from pinion.lab.network import unwire, wire
 from pinion.lab.parts import MachineNeeds, Part
-from pinion.lab.preconditions import check_machine
+from pinion.lab.preconditions import check_machine, raise_limits
 from pinion.lab.processes import Recorded
 from pinion.lab.progress import Progress
 from pinion.lab.recipes import USER, LayerRecipe
@@ -30,7 +30,7 @@ from pinion.lab.work import Work
 #: Seconds for a machine to boot: it takes about 2, and far longer where many share the processor.
 _BOOT = 180.0
 #: Seconds in which a machine that runs already must answer, or it is booted anew.
-_ANSWER = 30.0
+_ANSWER = 20.0
 #: Seconds for a part to be ready on a booted machine.
 _READY = 600.0
 #: Seconds to wait for another `up` or `down`; a first `up` builds for 25 minutes.
@@ -76,6 +76,7 @@ def holding(store: InstanceState, progress: Progress) -> Iterator[int]:
 def up(lab: Lab, *, site: str = "") -> UpReport:
     """Bring *lab* up. *site* is the path of its site file, remembered for later commands. `LabError` tells everything that failed."""
     check_machine()
+    raise_limits(lab.progress)
     lab.store.make()
     with holding(lab.store, lab.progress) as held:
         record: dict[str, JsonValue] = {

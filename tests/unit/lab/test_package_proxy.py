@@ -57,7 +57,7 @@ def mirror() -> Iterator[Mirror]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     state.port = server.server_port
     yield state
     server.shutdown()
@@ -71,7 +71,7 @@ def proxy(mirror: Mirror, tmp_path: Path) -> Iterator[int]:
     server = PackageProxy(
         listening, {"mirror.example/debian": f"http://127.0.0.1:{mirror.port}/debian"}, tmp_path / "apt", {}
     )
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield listening.getsockname()[1]
     server.shutdown()
     server.server_close()
