@@ -48,7 +48,6 @@ from pinion.drivers.netbox.wants import Want
 from pinion.drivers.netbox.world import World
 from pinion.drivers.netbox.writes import Writes
 
-
 T = TypeVar("T")
 
 

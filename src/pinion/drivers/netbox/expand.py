@@ -121,23 +121,22 @@ def expand_site(unit: SiteRecords) -> list[Want]:
             {"name": unit.site, "slug": unit.site, "scope_type": "dcim.site", "scope_id": site},
         )
     )  # fmt: skip
-    for rack in unit.racks:
-        wants.append(
-            Want(
-                RACK, f"{mark}/rack/{rack.name}", f"rack {rack.name}",
-                {"name": rack.name, "site": site, "status": "active", "u_height": rack.units, "description": rack.description},
-                f"racks[{rack.name}]", {"name": "name", "u_height": "units", "description": "description"},
-            )
-        )  # fmt: skip
+    wants += [
+        Want(
+            RACK, f"{mark}/rack/{rack.name}", f"rack {rack.name}",
+            {"name": rack.name, "site": site, "status": "active", "u_height": rack.units, "description": rack.description},
+            f"racks[{rack.name}]", {"name": "name", "u_height": "units", "description": "description"},
+        )
+        for rack in unit.racks
+    ]  # fmt: skip
     return wants + _catalogue_wants(unit)
 
 
 def _catalogue_wants(unit: SiteRecords) -> list[Want]:
-    wants: list[Want] = []
-    for manufacturer in dict.fromkeys(one.manufacturer for one in unit.device_types):
-        wants.append(
-            _catalogue(MANUFACTURER, unit.site, slugify(manufacturer), manufacturer, f"device_types[{manufacturer}]")
-        )
+    wants = [
+        _catalogue(MANUFACTURER, unit.site, slugify(maker), maker, f"device_types[{maker}]")
+        for maker in dict.fromkeys(one.manufacturer for one in unit.device_types)
+    ]
     for one in unit.device_types:
         maker = slugify(one.manufacturer)
         wants.append(
@@ -184,23 +183,24 @@ def expand_vlan(unit: VlanRecord) -> list[Want]:
             paths={"vid": "vid", "name": "name", "role": "role", "description": "description"},
         )
     ]  # fmt: skip
-    for prefix in unit.prefixes:
-        wants.append(
-            Want(
-                PREFIX, f"{mark}/prefix/{prefix.prefix}", f"prefix {prefix.prefix}",
-                {"prefix": prefix.prefix, "vrf": None, "status": "active", "role": role, "vlan": me, "scope_type": "dcim.site", "scope_id": site,
-                 "description": prefix.description},
-                f"prefixes[{prefix.prefix}]", {"prefix": "prefix", "description": "description"},
-            )
-        )  # fmt: skip
-    for span in unit.ranges:
-        wants.append(
-            Want(
-                IP_RANGE, f"{mark}/range/{span.name}", f"IP range {span.name} ({span.start}-{span.end})",
-                {"start_address": span.start, "end_address": span.end, "vrf": None, "status": "active", "role": role, "description": span.description},
-                f"ranges[{span.name}]", {"start_address": "start", "end_address": "end", "description": "description"},
-            )
-        )  # fmt: skip
+    here: dict[str, Value] = {"vlan": me, "scope_type": "dcim.site", "scope_id": site}
+    common: dict[str, Value] = {"vrf": None, "status": "active", "role": role}
+    wants += [
+        Want(
+            PREFIX, f"{mark}/prefix/{one.prefix}", f"prefix {one.prefix}",
+            {"prefix": one.prefix, **common, **here, "description": one.description},
+            f"prefixes[{one.prefix}]", {"prefix": "prefix", "description": "description"},
+        )
+        for one in unit.prefixes
+    ]  # fmt: skip
+    wants += [
+        Want(
+            IP_RANGE, f"{mark}/range/{one.name}", f"IP range {one.name} ({one.start}-{one.end})",
+            {"start_address": one.start, "end_address": one.end, **common, "description": one.description},
+            f"ranges[{one.name}]", {"start_address": "start", "end_address": "end", "description": "description"},
+        )
+        for one in unit.ranges
+    ]  # fmt: skip
     return wants
 
 

@@ -30,15 +30,19 @@ def site_records(plan: Plan) -> SiteRecords:
     kinds = dict.fromkeys(device.kind for device in plan.devices)
     purposes = dict.fromkeys(vlan.purpose for vlan in plan.vlans)
     return SiteRecords(
-        site=plan.site, name=plan.site, region=slugify(plan.region) if plan.region else None, description=plan.description,
+        site=plan.site,
+        name=plan.site,
+        region=slugify(plan.region) if plan.region else None,
+        description=plan.description,
         racks=tuple(Rack(name=rack.name, units=rack.units, description=rack.description) for rack in plan.racks),
         device_types=tuple(
-            DeviceType(manufacturer=one.manufacturer, model=one.model, slug=one.slug, units=one.units) for one in plan.device_types
+            DeviceType(manufacturer=one.manufacturer, model=one.model, slug=one.slug, units=one.units)
+            for one in plan.device_types
         ),
         device_roles=tuple(Named(slug=kind.value, name=_KIND_NAMES[kind]) for kind in kinds),
         platforms=tuple(Named(slug=one.slug, name=one.name) for one in plan.platforms),
         vlan_roles=tuple(Named(slug=purpose.value, name=purpose.value) for purpose in purposes),
-    )  # fmt: skip
+    )
 
 
 def vlan_record(plan: Plan, name: str) -> VlanRecord:
@@ -56,10 +60,17 @@ def vlan_record(plan: Plan, name: str) -> VlanRecord:
             )
         )
     return VlanRecord(
-        site=plan.site, name=vlan.name, vid=vlan.vid, role=vlan.purpose.value, description=vlan.description,
-        prefixes=tuple(Prefix(prefix=one.prefix, description=f"gateway {one.gateway}" if one.gateway else "not routed") for one in vlan.prefixes),
+        site=plan.site,
+        name=vlan.name,
+        vid=vlan.vid,
+        role=vlan.purpose.value,
+        description=vlan.description,
+        prefixes=tuple(
+            Prefix(prefix=one.prefix, description=f"gateway {one.gateway}" if one.gateway else "not routed")
+            for one in vlan.prefixes
+        ),
         ranges=tuple(ranges),
-    )  # fmt: skip
+    )
 
 
 def _range_text(name: str, dhcp: bool) -> str:
@@ -71,16 +82,34 @@ def device_record(plan: Plan, name: str) -> DeviceRecord:
     device = plan.device(name)
     makers = {one.slug: slugify(one.manufacturer) for one in plan.device_types}
     return DeviceRecord(
-        site=plan.site, name=device.name, role=device.kind.value, manufacturer=makers[device.device_type], device_type=device.device_type,
-        platform=device.platform, rack=device.rack, position=device.position, serial=device.serial, description=device.description,
-        interfaces=tuple(_interface(one) for one in device.interfaces), primary_address=device.primary_address,
-    )  # fmt: skip
+        site=plan.site,
+        name=device.name,
+        role=device.kind.value,
+        manufacturer=makers[device.device_type],
+        device_type=device.device_type,
+        platform=device.platform,
+        rack=device.rack,
+        position=device.position,
+        serial=device.serial,
+        description=device.description,
+        interfaces=tuple(_interface(one) for one in device.interfaces),
+        primary_address=device.primary_address,
+    )
 
 
 def _interface(one: InterfacePlan) -> Interface:
     cable = CableTo(device=one.cable.device, interface=one.cable.interface) if one.cable and one.owns_cable else None
     return Interface(
-        name=one.name, type=one.type, enabled=one.enabled, management_only=one.management_only, mac=one.mac, mtu=one.mtu,
-        description=one.description, mode=one.mode.value if one.mode else None, untagged_vlan=one.untagged_vlan,
-        tagged_vlans=one.tagged_vlans, addresses=one.addresses, cable=cable,
-    )  # fmt: skip
+        name=one.name,
+        type=one.type,
+        enabled=one.enabled,
+        management_only=one.management_only,
+        mac=one.mac,
+        mtu=one.mtu,
+        description=one.description,
+        mode=one.mode.value if one.mode else None,
+        untagged_vlan=one.untagged_vlan,
+        tagged_vlans=one.tagged_vlans,
+        addresses=one.addresses,
+        cable=cable,
+    )

@@ -12,6 +12,8 @@ Invariants:
 
 from __future__ import annotations
 
+import re
+import ssl
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import urlencode
@@ -22,7 +24,7 @@ import urllib3.exceptions
 from pydantic import JsonValue
 from requests.adapters import HTTPAdapter
 
-from pinion.drivers.netbox.answers import plain_error, sentence, write_error
+from pinion.drivers.netbox.answers import plain_error, write_error
 from pinion.drivers.netbox.errors import DeniedError, NetBoxError, RefusedError, UnreachableError
 from pinion.drivers.netbox.kinds import SUPPORTED, Kind, check_fields, check_filters
 from pinion.drivers.netbox.results import ServerFacts
@@ -33,6 +35,7 @@ from pinion.drivers.netbox.store import Body, Record, identity
 PAGE = 1000
 #: gunicorn refuses a request line over 4,094 bytes; the rest of the line needs some.
 _LONGEST_QUERY = 3600
+_UNKNOWN_CHOICE = re.compile(r"(\w+): Select a valid choice\. (\S+) is not one of the available choices")
 _PASSING = frozenset({429, 500, 502, 503, 504})
 
 
@@ -106,9 +109,24 @@ class HttpStore:
         check_filters(kind, [*fixed, *([name] if name else [])])
         found: dict[int, Record] = {}
         for query in _queries(kind, fixed, name, values):
-            for record in self._pages(kind, query):
+            for record in self._known(kind, query):
                 found[identity(record)] = record
         return [found[key] for key in sorted(found)]
+
+    def _known(self, kind: Kind, query: list[tuple[str, str]]) -> list[Record]:
+        """The records for a query, less the ids in it that are gone: NetBox refuses a whole query for one of them."""
+        while True:
+            try:
+                return list(self._pages(kind, query))
+            except RefusedError as error:
+                gone = _UNKNOWN_CHOICE.search(error.reason)
+                rest = [pair for pair in query if not gone or pair != gone.groups()]
+                if len(rest) == len(query):
+                    raise
+                dropped = {name for name, _ in query} - {name for name, _ in rest}
+                if dropped:  # nothing is left of a filter: then nothing can match
+                    return []
+                query = rest
 
     def _pages(self, kind: Kind, query: Sequence[tuple[str, str]]) -> Iterator[Record]:
         start = 0
@@ -310,15 +328,10 @@ def _hopeless(error: requests.RequestException) -> bool:
 
 def _reason(error: requests.RequestException) -> str:
     if isinstance(error, requests.exceptions.SSLError):
-        inner = next(
-            (
-                str(one)
-                for one in _causes(error)
-                if "certificate" in str(one).lower() or "ssl" in type(one).__name__.lower()
-            ),
-            "TLS failed",
+        verification = next((one for one in _causes(error) if isinstance(one, ssl.SSLCertVerificationError)), None)
+        return (
+            f"the server's certificate is not accepted: {verification.verify_message}" if verification else "TLS failed"
         )
-        return f"the server's certificate is not accepted: {sentence(inner)}"
     if isinstance(error, requests.exceptions.ConnectTimeout):
         return "no connection within the time allowed"
     if isinstance(error, requests.exceptions.Timeout):

@@ -180,7 +180,8 @@ MAC_ADDRESS = _kind(
 )  # fmt: skip
 IP_ADDRESS = _kind(
     "IP address", "ipam/ip-addresses", "ipam.ipaddress",
-    "address vrf status role assigned_object_type assigned_object_id dns_name description", "address device_id interface_id", "assigned_object",
+    "address vrf status role assigned_object_type assigned_object_id dns_name description",
+    "address device_id interface_id", "assigned_object",
 )  # fmt: skip
 CABLE = _kind(
     "cable",

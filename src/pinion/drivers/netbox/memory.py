@@ -116,8 +116,8 @@ class MemoryStore:
             if not any(one.get("name") == name for one in self._tables[CUSTOM_FIELDS].values()):
                 return True  # NetBox ignores a filter that it does not know
             held = row.get("custom_fields")
-            value = str(held.get(name) or "") if isinstance(held, dict) else ""
-            return any(value.lower().startswith(one.lower()) for one in values) if lookup == "isw" else value in values
+            text = str(held.get(name) or "") if isinstance(held, dict) else ""
+            return any(text.lower().startswith(one.lower()) for one in values) if lookup == "isw" else text in values
         if field in ("device_id", "interface_id"):
             return bool({str(number) for number in self._holders(kind, row, field)} & set(values))
         if field == "parent":

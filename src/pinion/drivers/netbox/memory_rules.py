@@ -41,40 +41,81 @@ Errors = dict[str, JsonValue]
 
 _NAMED = ("name", "slug")
 REQUIRED: dict[Kind, tuple[str, ...]] = {
-    TAGS: _NAMED, CUSTOM_FIELDS: ("name", "type", "object_types"), REGION: _NAMED, SITE: _NAMED, MANUFACTURER: _NAMED,
-    DEVICE_TYPE: ("manufacturer", "model", "slug"), DEVICE_ROLE: _NAMED, PLATFORM: _NAMED, VLAN_ROLE: _NAMED, VLAN_GROUP: _NAMED,
-    RACK: ("name", "site"), VLAN: ("vid", "name"), PREFIX: ("prefix",), IP_RANGE: ("start_address", "end_address"),
-    DEVICE: ("device_type", "role", "site"), INTERFACE: ("device", "name", "type"), MAC_ADDRESS: ("mac_address",),
-    IP_ADDRESS: ("address",), CABLE: ("a_terminations", "b_terminations"),
-}  # fmt: skip
+    TAGS: _NAMED,
+    CUSTOM_FIELDS: ("name", "type", "object_types"),
+    REGION: _NAMED,
+    SITE: _NAMED,
+    MANUFACTURER: _NAMED,
+    DEVICE_TYPE: ("manufacturer", "model", "slug"),
+    DEVICE_ROLE: _NAMED,
+    PLATFORM: _NAMED,
+    VLAN_ROLE: _NAMED,
+    VLAN_GROUP: _NAMED,
+    RACK: ("name", "site"),
+    VLAN: ("vid", "name"),
+    PREFIX: ("prefix",),
+    IP_RANGE: ("start_address", "end_address"),
+    DEVICE: ("device_type", "role", "site"),
+    INTERFACE: ("device", "name", "type"),
+    MAC_ADDRESS: ("mac_address",),
+    IP_ADDRESS: ("address",),
+    CABLE: ("a_terminations", "b_terminations"),
+}
 
 #: Fields that hold the id of another record.
 REFERENCES: dict[Kind, dict[str, Kind]] = {
-    REGION: {"parent": REGION}, SITE: {"region": REGION}, DEVICE_TYPE: {"manufacturer": MANUFACTURER}, RACK: {"site": SITE},
-    VLAN: {"group": VLAN_GROUP, "site": SITE, "role": VLAN_ROLE}, PREFIX: {"vlan": VLAN, "role": VLAN_ROLE}, IP_RANGE: {"role": VLAN_ROLE},
-    DEVICE: {"site": SITE, "rack": RACK, "role": DEVICE_ROLE, "device_type": DEVICE_TYPE, "platform": PLATFORM, "primary_ip4": IP_ADDRESS,
-             "primary_ip6": IP_ADDRESS},
+    REGION: {"parent": REGION},
+    SITE: {"region": REGION},
+    DEVICE_TYPE: {"manufacturer": MANUFACTURER},
+    RACK: {"site": SITE},
+    VLAN: {"group": VLAN_GROUP, "site": SITE, "role": VLAN_ROLE},
+    PREFIX: {"vlan": VLAN, "role": VLAN_ROLE},
+    IP_RANGE: {"role": VLAN_ROLE},
+    DEVICE: {
+        "site": SITE,
+        "rack": RACK,
+        "role": DEVICE_ROLE,
+        "device_type": DEVICE_TYPE,
+        "platform": PLATFORM,
+        "primary_ip4": IP_ADDRESS,
+        "primary_ip6": IP_ADDRESS,
+    },
     INTERFACE: {"device": DEVICE, "untagged_vlan": VLAN, "primary_mac_address": MAC_ADDRESS},
-}  # fmt: skip
+}
 CHOICES = frozenset({"status", "face", "mode", "type", "filter_logic"})
 
 DEFAULTS: dict[Kind, Body] = {
-    SITE: {"status": "active"}, RACK: {"status": "active", "u_height": 42}, VLAN: {"status": "active"}, PREFIX: {"status": "active"},
-    IP_RANGE: {"status": "active"}, DEVICE: {"status": "active", "serial": ""}, INTERFACE: {"enabled": True, "mgmt_only": False, "tagged_vlans": []},
-    IP_ADDRESS: {"status": "active"}, CABLE: {"status": "connected"}, DEVICE_TYPE: {"u_height": 1}, CUSTOM_FIELDS: {"filter_logic": "loose"},
-}  # fmt: skip
+    SITE: {"status": "active"},
+    RACK: {"status": "active", "u_height": 42},
+    VLAN: {"status": "active"},
+    PREFIX: {"status": "active"},
+    IP_RANGE: {"status": "active"},
+    DEVICE: {"status": "active", "serial": ""},
+    INTERFACE: {"enabled": True, "mgmt_only": False, "tagged_vlans": []},
+    IP_ADDRESS: {"status": "active"},
+    CABLE: {"status": "connected"},
+    DEVICE_TYPE: {"u_height": 1},
+    CUSTOM_FIELDS: {"filter_logic": "loose"},
+}
 
 #: What a deletion is refused for: (referring kind, its field), and what it blanks.
 PROTECTED: dict[Kind, tuple[tuple[Kind, str], ...]] = {
-    SITE: ((RACK, "site"), (DEVICE, "site"), (VLAN, "site")), MANUFACTURER: ((DEVICE_TYPE, "manufacturer"),),
-    DEVICE_TYPE: ((DEVICE, "device_type"),), DEVICE_ROLE: ((DEVICE, "role"),), VLAN_GROUP: ((VLAN, "group"),), RACK: ((DEVICE, "rack"),),
+    SITE: ((RACK, "site"), (DEVICE, "site"), (VLAN, "site")),
+    MANUFACTURER: ((DEVICE_TYPE, "manufacturer"),),
+    DEVICE_TYPE: ((DEVICE, "device_type"),),
+    DEVICE_ROLE: ((DEVICE, "role"),),
+    VLAN_GROUP: ((VLAN, "group"),),
+    RACK: ((DEVICE, "rack"),),
     VLAN: ((PREFIX, "vlan"),),
-}  # fmt: skip
+}
 BLANKED: dict[Kind, tuple[tuple[Kind, str], ...]] = {
-    REGION: ((SITE, "region"),), PLATFORM: ((DEVICE, "platform"),), VLAN_ROLE: ((VLAN, "role"), (PREFIX, "role"), (IP_RANGE, "role")),
-    VLAN: ((INTERFACE, "untagged_vlan"),), IP_ADDRESS: ((DEVICE, "primary_ip4"), (DEVICE, "primary_ip6")),
+    REGION: ((SITE, "region"),),
+    PLATFORM: ((DEVICE, "platform"),),
+    VLAN_ROLE: ((VLAN, "role"), (PREFIX, "role"), (IP_RANGE, "role")),
+    VLAN: ((INTERFACE, "untagged_vlan"),),
+    IP_ADDRESS: ((DEVICE, "primary_ip4"), (DEVICE, "primary_ip6")),
     MAC_ADDRESS: ((INTERFACE, "primary_mac_address"),),
-}  # fmt: skip
+}
 
 
 def cascade(kind: Kind, number: int, tables: Tables) -> Iterator[tuple[Kind, int]]:
@@ -211,6 +252,11 @@ def _address(row: Row, tables: Tables) -> Errors:
 
 
 _RULES: dict[Kind, Callable[[Row, Tables], Errors]] = {
-    VLAN: _vlan, PREFIX: _prefix, VLAN_GROUP: lambda row, _: _scope(row), INTERFACE: _interface, DEVICE: _device, IP_ADDRESS: _address,
+    VLAN: _vlan,
+    PREFIX: _prefix,
+    VLAN_GROUP: lambda row, _: _scope(row),
+    INTERFACE: _interface,
+    DEVICE: _device,
+    IP_ADDRESS: _address,
     MAC_ADDRESS: _address,
-}  # fmt: skip
+}

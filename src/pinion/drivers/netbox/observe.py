@@ -85,17 +85,29 @@ def observe_site(key: str, parts: Parts, world: World) -> Observed[SiteRecords]:
     main = parts[SITE][0]
     types = [
         _build(
-            DeviceType, manufacturer=_maker(one, parts), model=_text(one, "model"), slug=_text(one, "slug"), units=float(_number_or_float(one, "u_height"))
+            DeviceType,
+            manufacturer=_maker(one, parts),
+            model=_text(one, "model"),
+            slug=_text(one, "slug"),
+            units=float(_number_or_float(one, "u_height")),
         )
         for one in parts[DEVICE_TYPE]
-    ]  # fmt: skip
+    ]
     record = _build(
-        SiteRecords, site=_text(main, "slug"), name=_text(main, "name"), region=_word(main, "region"), description=_text(main, "description"),
+        SiteRecords,
+        site=_text(main, "slug"),
+        name=_text(main, "name"),
+        region=_word(main, "region"),
+        description=_text(main, "description"),
         racks=tuple(
-            _build(Rack, name=_text(one, "name"), units=_number(one, "u_height"), description=_text(one, "description")) for one in parts[RACK]
+            _build(Rack, name=_text(one, "name"), units=_number(one, "u_height"), description=_text(one, "description"))
+            for one in parts[RACK]
         ),
-        device_types=tuple(types), device_roles=_named(parts[DEVICE_ROLE]), platforms=_named(parts[PLATFORM]), vlan_roles=_named(parts[VLAN_ROLE]),
-    )  # fmt: skip
+        device_types=tuple(types),
+        device_roles=_named(parts[DEVICE_ROLE]),
+        platforms=_named(parts[PLATFORM]),
+        vlan_roles=_named(parts[VLAN_ROLE]),
+    )
     ids = {f"rack {_text(one, 'name')}": identity(one) for one in parts[RACK]}
     ids |= {
         f"{kind.name} {_text(one, 'slug')}": identity(one)
@@ -130,13 +142,26 @@ def observe_vlan(key: str, parts: Parts, world: World) -> Observed[VlanRecord]:
     site, _, name = key.partition("/")
     main = parts[VLAN][0]
     record = _build(
-        VlanRecord, site=site, name=_text(main, "name"), vid=_number(main, "vid"), role=_word(main, "role"), description=_text(main, "description"),
-        prefixes=tuple(_build(Prefix, prefix=_text(one, "prefix"), description=_text(one, "description")) for one in parts[PREFIX]),
+        VlanRecord,
+        site=site,
+        name=_text(main, "name"),
+        vid=_number(main, "vid"),
+        role=_word(main, "role"),
+        description=_text(main, "description"),
+        prefixes=tuple(
+            _build(Prefix, prefix=_text(one, "prefix"), description=_text(one, "description")) for one in parts[PREFIX]
+        ),
         ranges=tuple(
-            _build(IpRange, name=_span(one), start=_text(one, "start_address"), end=_text(one, "end_address"), description=_text(one, "description"))
+            _build(
+                IpRange,
+                name=_span(one),
+                start=_text(one, "start_address"),
+                end=_text(one, "end_address"),
+                description=_text(one, "description"),
+            )
             for one in parts[IP_RANGE]
         ),
-    )  # fmt: skip
+    )
     ids = {f"prefix {_text(one, 'prefix')}": identity(one) for one in parts[PREFIX]}
     ids |= {f"range {_span(one)}": identity(one) for one in parts[IP_RANGE]}
     drift = _other_drift(parts)
@@ -169,11 +194,20 @@ def observe_device(key: str, parts: Parts, world: World) -> Observed[DeviceRecor
     kind = main.get("device_type")
     maker = kind.get("manufacturer") if isinstance(kind, Mapping) else None
     record = _build(
-        DeviceRecord, site=_word(main, "site") or site, name=_text(main, "name"), role=_word(main, "role") or "",
-        manufacturer=served_word(maker) or "", device_type=_word(main, "device_type") or "", platform=_word(main, "platform"),
-        rack=_word(main, "rack"), position=main.get("position"), serial=_text(main, "serial"), description=_text(main, "description"),
-        interfaces=interfaces, primary_address=_word(main, "primary_ip4") or _word(main, "primary_ip6"),
-    )  # fmt: skip
+        DeviceRecord,
+        site=_word(main, "site") or site,
+        name=_text(main, "name"),
+        role=_word(main, "role") or "",
+        manufacturer=served_word(maker) or "",
+        device_type=_word(main, "device_type") or "",
+        platform=_word(main, "platform"),
+        rack=_word(main, "rack"),
+        position=main.get("position"),
+        serial=_text(main, "serial"),
+        description=_text(main, "description"),
+        interfaces=interfaces,
+        primary_address=_word(main, "primary_ip4") or _word(main, "primary_ip6"),
+    )
     ids = {"device": identity(main)} | {f"interface {_text(one, 'name')}": identity(one) for one in parts[INTERFACE]}
     ids |= {f"address {_text(one, 'address')}": identity(one) for one in parts[IP_ADDRESS]}
     ids |= {
@@ -192,11 +226,20 @@ def observe_device(key: str, parts: Parts, world: World) -> Observed[DeviceRecor
 def _interface(record: Record, addresses: Sequence[str], far: CableTo | None, world: World) -> Interface:
     tagged = record.get("tagged_vlans")
     return _build(
-        Interface, name=_text(record, "name"), type=str(plain(record.get("type"))), enabled=bool(record.get("enabled")),
-        management_only=bool(record.get("mgmt_only")), mac=_mac(record), mtu=record.get("mtu"), description=_text(record, "description"),
-        mode=_MODES.get(str(plain(record.get("mode")))), untagged_vlan=_vlan_name(record.get("untagged_vlan"), world),
-        tagged_vlans=tuple(_vlan_name(one, world) or "" for one in tagged) if isinstance(tagged, list) else (), addresses=tuple(addresses), cable=far,
-    )  # fmt: skip
+        Interface,
+        name=_text(record, "name"),
+        type=str(plain(record.get("type"))),
+        enabled=bool(record.get("enabled")),
+        management_only=bool(record.get("mgmt_only")),
+        mac=_mac(record),
+        mtu=record.get("mtu"),
+        description=_text(record, "description"),
+        mode=_MODES.get(str(plain(record.get("mode")))),
+        untagged_vlan=_vlan_name(record.get("untagged_vlan"), world),
+        tagged_vlans=tuple(_vlan_name(one, world) or "" for one in tagged) if isinstance(tagged, list) else (),
+        addresses=tuple(addresses),
+        cable=far,
+    )
 
 
 def _mac(record: Record) -> str | None:
