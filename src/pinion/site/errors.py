@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib import resources
+from itertools import islice
 
 import yaml
 
@@ -155,7 +156,7 @@ class Report:
         """The one of *known* that *word* was probably meant to be."""
         if self.full:
             return None
-        return next(iter(get_close_matches(str(word)[:_SHOWN], list(known)[:_COMPARED], n=1)), None)
+        return next(iter(get_close_matches(str(word)[:_SHOWN], list(islice(known, _COMPARED)), n=1)), None)
 
     def hint(self, word: object, known: Iterable[str]) -> str:
         """``did you mean 'x'?`` when one of *known* is near *word*, else the list of them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -21,6 +22,9 @@ from pinion.site.tree import Entry, Mapping, Node, Scalar, Sequence, entry_at, p
 
 #: Each round takes something out, and the model is this deep at most twice over.
 _ROUNDS = 24
+
+#: Unknown keys beside a missing one that are looked at, to see whether one of them is that key misspelt.
+_CANDIDATES = 20
 
 _QUANTITY_CODES = {"duration": "SITE-009", "percentage": "SITE-010", "numbers": "SITE-011", "ports": "SITE-012"}
 
@@ -141,8 +145,11 @@ class Shaped:
 
     def _misspelt(self, path: Path) -> bool:
         """Whether a misspelt key beside it is what the missing key at *path* was meant to be."""
-        parent = self._mapping(path[:-1])
-        return parent is not None and any(self._meant((*path[:-1], key)) == path[-1] for key in parent)
+        parent, model = self._mapping(path[:-1]), model_at(path[:-1])
+        if parent is None or model is None:
+            return False
+        unknown = islice((key for key in parent if key not in model.model_fields), _CANDIDATES)
+        return any(self._meant((*path[:-1], key)) == path[-1] for key in unknown)
 
     def _meant(self, path: Path) -> str | None:
         """The known key that the unknown key at *path* was meant to be, when it is not there yet."""

@@ -27,8 +27,10 @@ from yaml.events import (
 
 from pinion.site.errors import Report
 
-#: A site file beyond this is not one: 5,000 nodes with serial numbers and MAC addresses take about 0.5 MB.
-MAXIMUM_BYTES = 4 * 1024 * 1024
+#: A site file beyond this is not one: 5,000 nodes with serial numbers and MAC addresses take about 0.3 MB.
+MAXIMUM_BYTES = 2 * 1024 * 1024
+#: The same for keys and values: those nodes have about 30,000.
+MAXIMUM_VALUES = 200_000
 #: The deepest key of the model is at depth 5 (``pis.pi.nodes.1.port``).
 MAXIMUM_DEPTH = 12
 
@@ -149,7 +151,7 @@ _TAB_INDENT = re.compile(r"^[ ]*\t[ \t]*(?=[^\s#])", re.MULTILINE)
 def decode(data: bytes, report: Report) -> str | None:
     """The text of a file, without byte order mark and invisible characters (each reported); None when it is not UTF-8 or is too large."""
     if len(data) > MAXIMUM_BYTES:
-        report.at("FILE-002", 1, 1, limit=MAXIMUM_BYTES)
+        report.at("FILE-002", 1, 1, limit=f"{MAXIMUM_BYTES} bytes")
         return None
     if data.startswith(b"\xef\xbb\xbf"):
         report.at("YAML-004", 1, 1)
@@ -296,11 +298,14 @@ class _Builder:
         self._stack: list[_Frame] = []
         self._root: Node | None = None
         self._documents = 0
+        self._values = 0
         self._anchors: set[tuple[str, int]] = set()
 
     def build(self, text: str) -> Node | None:
         """The root of the first document; None when there is none."""
         for event in yaml.parse(text, Loader=_LOADER):
+            if self._report.full:
+                raise _StoppedError
             if isinstance(event, DocumentStartEvent):
                 self._documents += 1
                 if self._documents > 1:
@@ -377,6 +382,10 @@ class _Builder:
 
     def _place(self, node: Node) -> None:
         """Put a finished *node* where it belongs: root, list item, key or value."""
+        self._values += 1
+        if self._values > MAXIMUM_VALUES:
+            self._report.at("FILE-002", node.line, node.column, limit=f"{MAXIMUM_VALUES} keys and values")
+            raise _StoppedError
         if not self._stack:
             if self._root is None:
                 self._root = node

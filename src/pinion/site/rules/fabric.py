@@ -32,8 +32,11 @@ def check(facts: Facts) -> None:
     memberships = list(_memberships(facts))
     for path, network, _, _ in memberships:
         _purpose(facts, path, network)
+    members: dict[str, list[tuple[str, int | None]]] = {name: [] for name in facts.site.networks}
+    for _, network, owner, limit in memberships:
+        members.setdefault(network, []).append((owner, limit))
     for name in facts.site.networks:
-        _mtu(facts, name, [(owner, limit) for _, network, owner, limit in memberships if network == name])
+        _mtu(facts, name, members[name])
     _classes(facts)
     _lossless(facts)
 

@@ -76,6 +76,8 @@ class Facts:
         """Whether *name* is usable; reports *code* at *path* when the file's *section* does not have it at all."""
         if name in usable:
             return True
+        if self.report.full:
+            return False
         names = self.stated(section)
         # A section that must be there and is not has been reported itself.
         if name not in names and (names or section not in REQUIRED):

@@ -38,7 +38,7 @@ def _identifiers(facts: Facts) -> None:
         if network.vid == FACTORY_VLAN:
             facts.report.on("NET-003", path, name=name)
         elif network.vid in first:
-            free = next(vid for vid in range(network.vid, 9999) if vid not in used)
+            free = next((vid for vid in (*range(network.vid, 4095), *range(2, 4095)) if vid not in used), "none")
             facts.report.on("NET-001", path, name=name, vid=network.vid, other=first[network.vid], free=free)
         first.setdefault(network.vid, name)
         if len(name) > MAXIMUM_VLAN_NAME:

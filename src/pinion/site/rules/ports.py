@@ -239,6 +239,7 @@ def _joined(facts: Facts, panel: _Panel) -> None:
 
     def root(name: str) -> str:
         while island[name] != name:
+            island[name] = island[island[name]]
             name = island[name]
         return name
 
