@@ -3,7 +3,7 @@
 #
 #   TARGET    folder to build: $TARGET/fs becomes the layer
 #   LOWER     lower folders of the parents, topmost first, joined by ':'; empty for the base
-#   INPUT     folder with: packages, files/, script, sources, apt.conf, options, binds (source<TAB>target), environment (NAME=value, NUL-separated)
+#   INPUT     folder with: packages, files/, script, sources, apt.conf, options, binds (source<TAB>target<TAB>ro or rw), environment (NAME=value, NUL-separated)
 #   RELEASE   Debian release
 set -euo pipefail
 umask 022
@@ -58,12 +58,12 @@ chmod 0755 "$root/usr/sbin/policy-rc.d"
 environment=()
 while IFS= read -r -d '' variable; do environment+=("$variable"); done <"$INPUT/environment"
 made=()
-while IFS=$'\t' read -r source target; do
+while IFS=$'\t' read -r source target access; do
   [[ -e $source ]] || continue
   [[ -e $root$target ]] || made+=("$root$target")
   if [[ -d $source ]]; then mkdir -p "$root$target"; else mkdir -p "$(dirname "$root$target")"; touch "$root$target"; fi
   mount --bind "$source" "$root$target"
-  mount -o remount,bind,ro "$root$target"
+  if [[ $access == ro ]]; then mount -o remount,bind,ro "$root$target"; fi
 done <"$INPUT/binds"
 
 inside() {

@@ -170,7 +170,9 @@ def _write_input(recipe: LayerRecipe, scratch: Path) -> None:
     (scratch / "sources").write_text(apt.machine_mirrors().sources())
     (scratch / "apt.conf").write_text(apt.as_configuration(options))
     (scratch / "options").write_text("".join(f'{key} "{value}"\n' for key, value in sorted(options.items())))
-    (scratch / "binds").write_text("".join(f"{bind.source}\t{bind.target}\n" for bind in recipe.binds))
+    (scratch / "binds").write_text(
+        "".join(f"{bind.source}\t{bind.target}\t{'ro' if bind.read_only else 'rw'}\n" for bind in recipe.binds)
+    )
     passed = {
         name: value
         for name, value in os.environ.items()
