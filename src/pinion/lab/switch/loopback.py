@@ -1,4 +1,4 @@
-"""The lab's switch program without a lab: a plain process on the loopback address, with a data plane in memory. For tests and for trying out."""
+"""The lab's switch program without a lab: a plain process on the loopback address, with a data plane in memory. For tests and trials."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from pinion.lab.errors import LabError
 from pinion.lab.switch import initial
@@ -17,6 +18,8 @@ from pinion.lab.switch import initial
 #: The folder that holds the program's package.
 _PACKAGE_PARENT = Path(__file__).parent
 _HOST = "127.0.0.1"
+#: The front ports of a switch that is not told otherwise.
+PORTS = tuple(f"Ethernet{index}" for index in range(1, 17))
 _PATIENCE = 20.0
 
 
@@ -31,7 +34,7 @@ class LoopbackSwitch:
         folder: Path,
         *,
         name: str = "tor-1",
-        ports: Sequence[str] = tuple(f"Ethernet{number}" for number in range(1, 17)),
+        ports: Sequence[str] = PORTS,
         password: str = "loopback",
         enable: str | None = None,
     ) -> None:
@@ -101,7 +104,7 @@ class LoopbackSwitch:
         """What a reboot does to a stopped switch: only the start-up configuration is left."""
         (self._folder / "run" / "running.json").unlink(missing_ok=True)
 
-    def __enter__(self) -> LoopbackSwitch:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
