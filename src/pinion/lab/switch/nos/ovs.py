@@ -235,6 +235,8 @@ class OvsDataPlane:
             if link.up != port.up:
                 self._run(["ip", "link", "set", "dev", port.name, "up" if port.up else "down"], None)
             self._sysctl_set(f"net.ipv6.conf.{port.name}.disable_ipv6", on=True)
+            # Only the SVI answers ARP for its address: the kernel would also, with the front port's MAC, and what is sent there is lost.
+            self._sysctl_set(f"net.ipv4.conf.{port.name}.arp_ignore", on=True)
 
     def _svis(self, desired: Desired) -> None:
         links = self._links()
