@@ -57,7 +57,9 @@ def test_a_lone_number_is_a_list_of_numbers() -> None:
 def test_both_families_and_stated_details_are_fine() -> None:
     text = (
         RACK.replace("    prefix: 192.168.101.0/24\n", '    prefixes: [192.168.101.0/24, "fd00:101::/64"]\n')
-        .replace("ranges: {pis: ", "dhcp: 192.168.101.200-192.168.101.250\n    gateway: 192.168.101.254\n    ranges: {pis: ")
+        .replace(
+            "ranges: {pis: ", "dhcp: 192.168.101.200-192.168.101.250\n    gateway: 192.168.101.254\n    ranges: {pis: "
+        )
         .replace(
             "    range: pis\n",
             "    range: pis\n    nodes:\n      3: {serial: 10000000abcd, mac: '2c:cf:67:00:00:03', address: 192.168.101.150}\n"
@@ -161,10 +163,69 @@ def test_what_cannot_be_read_is_a_problem_too(path: str) -> None:
 #: Pieces that make interesting YAML when they meet.
 PIECES = st.sampled_from(
     [
-        *("\n", "\n  ", "\n    ", " ", ": ", "- ", "? ", "[", "]", "{", "}", ", ", "&a ", "*a", "!!t ", "|\n", ">", "'", '"', "#", "<<"),
-        *("---\n", "...\n", "%YAML 1.2\n", "\t", "\r\n", "\ufeff", "\u2028", "\x00", "@", "`", "\\", "é", "no", "~", "0o17", "1:30"),
-        *("version: 1", "site: a", "racks", "networks", "switches", "pis", "gpu_servers", "nodes", "numbers: 1-9", "vid: 100"),
-        *("prefix: 10.0.0.0/24", "ports: tor-1 Ethernet1", "purpose: edge", "rdma", "access", "admins", "kubernetes", "services"),
+        *(
+            "\n",
+            "\n  ",
+            "\n    ",
+            " ",
+            ": ",
+            "- ",
+            "? ",
+            "[",
+            "]",
+            "{",
+            "}",
+            ", ",
+            "&a ",
+            "*a",
+            "!!t ",
+            "|\n",
+            ">",
+            "'",
+            '"',
+            "#",
+            "<<",
+        ),
+        *(
+            "---\n",
+            "...\n",
+            "%YAML 1.2\n",
+            "\t",
+            "\r\n",
+            "\ufeff",
+            "\u2028",
+            "\x00",
+            "@",
+            "`",
+            "\\",
+            "é",
+            "no",
+            "~",
+            "0o17",
+            "1:30",
+        ),
+        *(
+            "version: 1",
+            "site: a",
+            "racks",
+            "networks",
+            "switches",
+            "pis",
+            "gpu_servers",
+            "nodes",
+            "numbers: 1-9",
+            "vid: 100",
+        ),
+        *(
+            "prefix: 10.0.0.0/24",
+            "ports: tor-1 Ethernet1",
+            "purpose: edge",
+            "rdma",
+            "access",
+            "admins",
+            "kubernetes",
+            "services",
+        ),
     ]
 )
 
@@ -212,11 +273,60 @@ VALUES = st.one_of(
     st.integers(-2, 300).map(str),
     st.sampled_from(
         [
-            *("1-3", "2,5", "7-90", "none", "pis", "rdma", "lab", "edge", "control", "management", "lossless", "lossy", "tor-2", "mgmt-1"),
-            *("10.77.101.5", "10.77.101.1", "10.77.101.0/24", "10.77.0.0/16", "192.168.101.0/25", "192.168.101.255", "'fd00::/64'"),
-            *("192.168.101.2-192.168.101.9", "10.77.100.16-10.77.100.17", "tor-1 Ethernet3", "tor-1 Ethernet1-48", "Ethernet1-2"),
-            *("raspberry-pi-4b-4gb", "lab-tor-16", "7060CX2-32S", "dgx-h100", "lab-gpu-server", "lab-management-host", "arista-eos"),
-            *("{}", "[]", "x-0", "a-10", "50%", "5s", "ai-hat-plus-13", "debian-13", "gpu-rdma", "edge-inference", "[10.77.101.0/24]"),
+            *(
+                "1-3",
+                "2,5",
+                "7-90",
+                "none",
+                "pis",
+                "rdma",
+                "lab",
+                "edge",
+                "control",
+                "management",
+                "lossless",
+                "lossy",
+                "tor-2",
+                "mgmt-1",
+            ),
+            *(
+                "10.77.101.5",
+                "10.77.101.1",
+                "10.77.101.0/24",
+                "10.77.0.0/16",
+                "192.168.101.0/25",
+                "192.168.101.255",
+                "'fd00::/64'",
+            ),
+            *(
+                "192.168.101.2-192.168.101.9",
+                "10.77.100.16-10.77.100.17",
+                "tor-1 Ethernet3",
+                "tor-1 Ethernet1-48",
+                "Ethernet1-2",
+            ),
+            *(
+                "raspberry-pi-4b-4gb",
+                "lab-tor-16",
+                "7060CX2-32S",
+                "dgx-h100",
+                "lab-gpu-server",
+                "lab-management-host",
+                "arista-eos",
+            ),
+            *(
+                "{}",
+                "[]",
+                "x-0",
+                "a-10",
+                "50%",
+                "5s",
+                "ai-hat-plus-13",
+                "debian-13",
+                "gpu-rdma",
+                "edge-inference",
+                "[10.77.101.0/24]",
+            ),
         ]
     ),
 )
@@ -243,9 +353,18 @@ def test_optional_keys_also_plan(text: str, data: st.DataObject) -> None:
             st.sampled_from(
                 [
                     ("    network: edge-inference\n", "    network: edge-inference\n    first: 2\n"),
-                    ("    network: edge-inference\n", "    network: edge-inference\n    nodes: {1: {port: tor-1 Ethernet12}}\n"),
-                    ("    network: edge-inference\n", "    network: edge-inference\n    nodes: {2: {address: 10.77.101.200}}\n"),
-                    ("    network: edge-inference\n", "    network: edge-inference\n    nodes: {3: {mac: '2c:cf:67:00:00:01'}}\n"),
+                    (
+                        "    network: edge-inference\n",
+                        "    network: edge-inference\n    nodes: {1: {port: tor-1 Ethernet12}}\n",
+                    ),
+                    (
+                        "    network: edge-inference\n",
+                        "    network: edge-inference\n    nodes: {2: {address: 10.77.101.200}}\n",
+                    ),
+                    (
+                        "    network: edge-inference\n",
+                        "    network: edge-inference\n    nodes: {3: {mac: '2c:cf:67:00:00:01'}}\n",
+                    ),
                     ("    range: pis\n", ""),
                     ("    purpose: edge\n", "    purpose: edge\n    gateway: none\n"),
                     ("    purpose: edge\n", "    purpose: edge\n    mtu: 1400\n"),
@@ -257,8 +376,8 @@ def test_optional_keys_also_plan(text: str, data: st.DataObject) -> None:
                     ("numbers: 1-4", "numbers: 4-8"),
                     ("  nv-1:\n", "  nv-7:\n"),
                     ("  nv-1:\n", "  nv:\n"),
-                    (", pair: tor-2, pair_ports: \"Ethernet55/1-56/1\"", ", uplinks: Ethernet55/1"),
-                    (", pair: tor-1, pair_ports: \"Ethernet55/1-56/1\"", ", uplinks: Ethernet55/1"),
+                    (', pair: tor-2, pair_ports: "Ethernet55/1-56/1"', ", uplinks: Ethernet55/1"),
+                    (', pair: tor-1, pair_ports: "Ethernet55/1-56/1"', ", uplinks: Ethernet55/1"),
                 ]
             ),
             max_size=5,
@@ -275,8 +394,14 @@ MUCH = 2_000_000
 @pytest.mark.parametrize(
     "data",
     [
-        *(piece * (MUCH // len(piece)) for piece in (b"[", b"{", b'"', b"'", b"- ", b"? ", b"a: ", b"&a ", b"*a ", b"!", b"%", b"#", b"\n")),
-        *(piece * (MUCH // len(piece)) for piece in (b"\t", b"\tx\n", b"\0", b"\xef\xbb\xbf", b"\xff", b"a: 1\n", b"a: 1\r", b"a: |\n x\n")),
+        *(
+            piece * (MUCH // len(piece))
+            for piece in (b"[", b"{", b'"', b"'", b"- ", b"? ", b"a: ", b"&a ", b"*a ", b"!", b"%", b"#", b"\n")
+        ),
+        *(
+            piece * (MUCH // len(piece))
+            for piece in (b"\t", b"\tx\n", b"\0", b"\xef\xbb\xbf", b"\xff", b"a: 1\n", b"a: 1\r", b"a: |\n x\n")
+        ),
         b"version: [" + b"1," * (MUCH // 2 - 10) + b"1]",
         b"".join(b"key-%d: 1\n" % index for index in range(MUCH // 16)),
         b"".join(b"k%d: &a%d [*a%d, *a%d]\n" % (index, index, index - 1, index - 1) for index in range(1, MUCH // 40)),

@@ -165,6 +165,9 @@ def _pis(facts: Facts, panel: _Panel, name: str, group: PiGroup, members: tuple[
             panel.one(("pis", name, "nodes", number, "port"), written, node_name(name, number), far, group.network)
     if _repeated(facts, path, ports.ports):
         return
+    below = next((number for number in members if number < group.first and number not in stated), None)
+    if below is not None:
+        facts.report.on("ADDR-011", ("pis", name, "numbers"), number=below, first=group.first)
     wanted = [number - group.first for number in members if number not in stated and number >= group.first]
     missing = [position for position in wanted if position >= len(ports.ports)]
     if missing:
