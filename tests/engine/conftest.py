@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from engine.netbox_server import TOKEN, Server, serving
 from engine.stack import Stack, missing_tool
 
+from pinion.drivers.netbox import device_record, site_records, vlan_record
 from pinion.plan import Plan, plan
+from pinion.plan.model import DeviceKind
 from pinion.site.loader import load
 
 REPOSITORY = Path(__file__).parents[2]
@@ -28,6 +33,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def lab_plan() -> Plan:
     """The plan of the lab."""
     return plan(load(REPOSITORY / "inventories/lab/site.yml"))
+
+
+@pytest.fixture
+def netbox() -> Iterator[Server]:
+    """An in-memory NetBox behind HTTP."""
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def netbox_stack(tmp_path: Path, lab_plan: Plan, netbox: Server) -> Stack:
+    """A stack with the lab's NetBox records."""
+    stack = Stack(tmp_path, config={"netbox:url": netbox.url}, secrets={"netbox:token": TOKEN})
+    stack.wishes = records(lab_plan)
+    return stack
+
+
+def records(plan: Plan) -> dict[str, Any]:
+    """All NetBox records of a plan, as the program reads them."""
+    devices = sorted(plan.devices, key=lambda device: device.kind is not DeviceKind.SWITCH)
+    return {
+        "sites": [site_records(plan).model_dump(mode="json")],
+        "vlans": [vlan_record(plan, vlan.name).model_dump(mode="json") for vlan in plan.vlans],
+        "devices": [device_record(plan, device.name).model_dump(mode="json") for device in devices],
+    }
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ VLAN: Final = "pinion:netbox:Vlan"
 DEVICE: Final = "pinion:netbox:Device"
 SWITCH_CONFIG: Final = "pinion:switch:Config"
 TOKENS: Final = (SITE, VLAN, DEVICE, SWITCH_CONFIG)
+_SITE_AND_NAME: Final = ("site", "name")
 _WINDOW: Final = 0.02  # seconds that a call waits for others to share its bulk calls
 _FRESH: Final = 60.0  # seconds for which one listing may answer further reads: writes are guarded by version
 
@@ -91,11 +92,11 @@ class PinionPlugin(Plugin):
         if token == SITE:
             return UnitKind(SiteRecords, "site", ["site"], Access(lambda: self.netbox_driver().sites, self.adopts))
         if token == VLAN:
-            replace = ["site", "name"]
-            return UnitKind(VlanRecord, "VLAN", replace, Access(lambda: self.netbox_driver().vlans, self.adopts))
+            return UnitKind(VlanRecord, "VLAN", _SITE_AND_NAME, Access(lambda: self.netbox_driver().vlans, self.adopts))
         if token == DEVICE:
-            replace = ["site", "name"]
-            return UnitKind(DeviceRecord, "device", replace, Access(lambda: self.netbox_driver().devices, self.adopts))
+            return UnitKind(
+                DeviceRecord, "device", _SITE_AND_NAME, Access(lambda: self.netbox_driver().devices, self.adopts)
+            )
         raise UnsupportedError(f"pinion has no resource {token}; it has {', '.join(TOKENS)}")
 
     def adopts(self) -> bool:

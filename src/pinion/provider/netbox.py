@@ -23,7 +23,7 @@ from pinion.drivers.netbox.desired import IpRange as Range
 from pinion.drivers.netbox.errors import DeniedError as NetBoxDeniedError
 from pinion.drivers.netbox.errors import ExistsError, MissingError, NetBoxError
 from pinion.drivers.netbox.errors import UnreachableError as NetBoxUnreachableError
-from pinion.drivers.netbox.results import Applied, Change, Conflict, D, Deleted, Observed, UnitDiff
+from pinion.drivers.netbox.results import Applied, Change, D, Deleted, Observed, UnitDiff
 from pinion.provider.plugin import (
     Call,
     Checked,
@@ -31,6 +31,7 @@ from pinion.provider.plugin import (
     DeniedError,
     Difference,
     Found,
+    Kind,
     NotFoundError,
     PartialError,
     PluginError,
@@ -41,6 +42,7 @@ from pinion.provider.plugin import (
     Value,
     differences,
     has_unknown,
+    plain,
 )
 from pinion.provider.shape import ORIGIN, Shape, overlay
 
@@ -57,7 +59,8 @@ IDENTITIES: Final[Mapping[type[BaseModel], str]] = {
 OUTPUTS: Final = ("url", "owner", "drift", "netbox_ids")
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 _LONGEST_LIST: Final = 40  # lines of one message
-ADOPT_HINT: Final = "to take it over, say so: pulumi config set pinion:adopt true; or remove or rename one of the two"
+LOST_MARK: Final = "it no longer says that it is ours: somebody made it anew, or took off tag and identity"
+ADOPT_HINT: Final = "say: pulumi config set pinion:adopt true"
 
 
 class UnitDriver(Protocol[D]):
@@ -78,12 +81,12 @@ class Access(Generic[D]):
 
 
 class UnitKind(ResourceKind, Generic[D]):
-    """A NetBox unit of records *model*. *replace* names the properties that are its identity, *noun* what a person calls it."""
+    """A NetBox unit of records *model*. *identity* names the properties that its key consists of, *noun* what a person calls it."""
 
-    def __init__(self, model: type[D], noun: str, replace: Sequence[str], access: Access[D]) -> None:
+    def __init__(self, model: type[D], noun: str, identity: Sequence[str], access: Access[D]) -> None:
         self.shape: Shape[D] = Shape(model, IDENTITIES)
         self._noun = noun
-        self._replace = tuple(replace)
+        self._identity = tuple(identity)
         self._access: Access[D] = access
 
     # --- without NetBox -----------------------------------------------------------------------------------------------
@@ -95,19 +98,31 @@ class UnitKind(ResourceKind, Generic[D]):
     def diff(
         self,
         call: Call,  # noqa: ARG002
-        resource_id: str,  # noqa: ARG002
+        resource_id: str,
         old_inputs: Properties,
         olds: Properties,
         news: Properties,
         ignore: Sequence[str],
     ) -> Difference:
-        """Compare with what NetBox held when we last looked; drift that no input can show counts too."""
+        """Compare with what NetBox held when we last looked; drift that no input can show counts too.
+
+        The identity is the resource id, not what the name happens to be in NetBox: one renamed there is renamed back.
+        """
         was = self._own(olds) or self._own(old_inputs)
-        ignored = (*ignore, ORIGIN)
-        found = differences(was, self._own(news), replace=self._replace, ignore=ignored, delete_before_replace=True)
-        changes = dict(found.changes)
-        changes |= differences({"drift": olds.get("drift") or {}}, {"drift": {}}, ignore=ignore).changes
+        moved = self._moved(resource_id, news)
+        found = differences(was, self._own(news), replace=moved, ignore=[*ignore, ORIGIN])
+        drift = differences({"drift": olds.get("drift") or {}}, {"drift": {}}, ignore=ignore)
+        changes = {**dict.fromkeys(moved, Kind.UPDATE_REPLACE), **found.changes, **drift.changes}
         return Difference(changes, delete_before_replace=True)
+
+    def _moved(self, resource_id: str, news: Properties) -> list[str]:
+        """The properties by which *news* name another unit than *resource_id*."""
+        parts = dict(zip(self._identity, resource_id.split("/", len(self._identity) - 1), strict=False))
+        return [
+            name
+            for name in self._identity
+            if not has_unknown(news.get(name)) and plain(news.get(name)) != parts.get(name)
+        ]
 
     def _own(self, properties: Properties) -> dict[str, Value]:
         return {key: value for key, value in properties.items() if key in self.shape.model.model_fields}
@@ -135,11 +150,11 @@ class UnitKind(ResourceKind, Generic[D]):
             stated = self._own(inputs)
             if stated:
                 changes = driver.diff(self.shape.value(inputs), adopt=True).changes
-                merged = overlay(stated, actual, [change_steps(change) for change in changes])
-                actual = dict(merged) if isinstance(merged, dict) else actual
+                actual = self._as_held(stated, actual, changes)
         if ORIGIN in inputs:
             actual[ORIGIN] = inputs[ORIGIN]
-        return Found(resource_id, actual, self._outputs(actual, observed))
+        lost = observed.owner == "foreign" and olds.get("owner") in ("created", "adopted")
+        return Found(resource_id, actual, self._outputs(actual, observed, *([LOST_MARK] if lost else [])))
 
     def update(
         self, call: Call, resource_id: str, old_inputs: Properties, olds: Properties, news: Properties, *, preview: bool
@@ -165,6 +180,13 @@ class UnitKind(ResourceKind, Generic[D]):
 
     # --- parts of these -----------------------------------------------------------------------------------------------
 
+    def _as_held(self, stated: Properties, actual: Properties, changes: Sequence[Change]) -> dict[str, Value]:
+        """*stated* with what is *actual* where the driver would change it. What concerns the unit as a whole is told as `drift`."""
+        steps = [change_steps(change) for change in changes if change.path]
+        merged = overlay(stated, actual, steps)
+        assert isinstance(merged, dict)
+        return merged
+
     def _apply(self, call: Call, desired: D, news: Properties, *, adopt: bool, is_new: bool) -> Properties:
         driver = self._access.driver()
         try:
@@ -185,13 +207,12 @@ class UnitKind(ResourceKind, Generic[D]):
             observed = driver.read(desired.key)
             if observed is None or observed.owner == "foreign":
                 return
-            steps = [change_steps(change) for change in driver.diff(desired, adopt=False).changes]
+            changes = driver.diff(desired, adopt=False).changes
         except NetBoxError:
             return  # the error that we have says more than that a look was in vain; the next create finds our marks
-        if not is_new and not steps:
+        if not is_new and not changes:
             return
-        merged = overlay(self._own(news), self.shape.properties(observed.record), steps)
-        actual = dict(merged) if isinstance(merged, dict) else self.shape.properties(observed.record)
+        actual = self._as_held(self._own(news), self.shape.properties(observed.record), changes)
         raise PartialError(desired.key, self._outputs(actual, observed), [error.reason]) from error
 
     def _foresee(self, call: Call, desired: D, *, adopt: bool) -> None:
@@ -203,27 +224,20 @@ class UnitKind(ResourceKind, Generic[D]):
             call.debug(f"not there yet: {missing.reason}")
             return
         if found.conflicts:
-            in_the_way: list[str] = [f"exists already in NetBox: {_conflict(one)}" for one in found.conflicts]
+            in_the_way: list[str] = [f"{one.object}{_in_brackets(one.url)}: {one.reason}" for one in found.conflicts]
             call.error(_list([*in_the_way, ADOPT_HINT]))
         elif found.exists:
             lines: list[str] = [_change_line(change) for change in found.changes]
-            call.info(
-                _list(
-                    [
-                        f"exists in NetBox; up will change {len(lines)} things:"
-                        if lines
-                        else "exists in NetBox as it should be",
-                        *lines,
-                    ]
-                )
-            )
+            told = "exists in NetBox; up will change:" if lines else "exists in NetBox as it should be"
+            call.info(_list([told, *lines]))
 
-    def _outputs(self, properties: Properties, observed: Observed[D]) -> dict[str, Value]:
+    def _outputs(self, properties: Properties, observed: Observed[D], *more_drift: str) -> dict[str, Value]:
+        drift = [*more_drift, *observed.other_drift]
         return {
             **properties,
             "url": observed.url,
             "owner": observed.owner,
-            "drift": {str(number): text for number, text in enumerate(observed.other_drift, 1)},
+            "drift": {str(number): text for number, text in enumerate(drift, 1)},
             "netbox_ids": dict(observed.ids),
         }
 
@@ -241,10 +255,6 @@ def _change_line(change: Change) -> str:
     if change.action == "remove":
         return f"- {where}{_shown(change.before)}"
     return f"~ {where}: {change.before!r} -> {change.after!r}"
-
-
-def _conflict(one: Conflict) -> str:
-    return f"{one.object}{_in_brackets(one.url)}: {one.reason}"
 
 
 def _shown(value: JsonValue) -> str:
