@@ -1,0 +1,120 @@
+"""Switch plans for tests: the one of the lab site, small ones, and any that a site could lead to."""
+
+from __future__ import annotations
+
+from ipaddress import ip_interface
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from pinion.plan import plan
+from pinion.plan.model import PortMode, Svi, SwitchPlan, SwitchPort, SwitchVlan
+from pinion.site.catalog import Evidence
+from pinion.site.loader import load
+
+ROOT = Path(__file__).parents[4]
+PORTS = ("Ethernet1", "Ethernet2", "Ethernet3", "Ethernet4")
+
+
+def lab_plan() -> SwitchPlan:
+    """The switch of the site that ships with Pinion."""
+    return plan(load(ROOT / "inventories/lab/site.yml")).switches[0]
+
+
+def access_port(name: str, vid: int, origin: str) -> SwitchPort:
+    """A port with one untagged VLAN."""
+    return SwitchPort(
+        name=name,
+        description=f"{origin.replace('.', ' ')} eth0",
+        enabled=True,
+        mode=PortMode.ACCESS,
+        access_vlan=vid,
+        origin=origin,
+    )
+
+
+def unused_port(name: str) -> SwitchPort:
+    """A port with nothing plugged in."""
+    return SwitchPort(name=name, description="", enabled=False, mode=None, origin="switches.tor-1")
+
+
+def small_plan(**changes: object) -> SwitchPlan:
+    """A switch of four ports: two Pis, one trunk, one unused; two VLANs, each with a gateway."""
+    trunk = SwitchPort(
+        name="Ethernet3",
+        description="tor-2 Ethernet3",
+        enabled=True,
+        mode=PortMode.TRUNK,
+        trunk_vlans=(100, 101),
+        origin="switches.tor-1",
+    )
+    base = SwitchPlan(
+        name="tor-1",
+        platform="lab",
+        driver="eos",
+        model="Small",
+        management_interface="Management1",
+        management_address="10.77.99.2/24",
+        vlans=(SwitchVlan(vid=100, name="control"), SwitchVlan(vid=101, name="edge-inference")),
+        ports=(
+            access_port("Ethernet1", 101, "pis.pi 1"),
+            access_port("Ethernet2", 101, "pis.pi 2"),
+            trunk,
+            unused_port("Ethernet4"),
+        ),
+        svis=(
+            Svi(vid=100, address="10.77.100.1/24", virtual=False, mtu=1500),
+            Svi(vid=101, address="10.77.101.1/24", virtual=False, mtu=1500),
+        ),
+        evidence=Evidence.EMULATED,
+        origin="switches.tor-1",
+    )
+    return base.model_copy(update=changes)
+
+
+VIDS = st.integers(min_value=2, max_value=4094)
+NAMES = st.text("abyzAZ019._-", min_size=1, max_size=32)
+DESCRIPTIONS = st.text("abyz AZ019 |!%?/:#", max_size=40).map(str.strip).filter(lambda text: not text.startswith("!"))
+
+
+@st.composite
+def _port(draw: st.DrawFn, name: str, vids: tuple[int, ...]) -> SwitchPort:
+    mode = draw(st.sampled_from((None, PortMode.ACCESS, PortMode.TRUNK)))
+    return SwitchPort(
+        name=name,
+        description=draw(DESCRIPTIONS),
+        enabled=mode is not None and draw(st.booleans()),
+        mode=mode,
+        access_vlan=draw(st.sampled_from(vids)) if mode is PortMode.ACCESS else None,
+        trunk_vlans=tuple(sorted(draw(st.sets(st.sampled_from(vids))))) if mode is PortMode.TRUNK else (),
+        mtu=draw(st.none() | st.integers(min_value=68, max_value=9214)),
+        origin=f"pis.pi {name.removeprefix('Ethernet')}",
+    )
+
+
+@st.composite
+def _svis(draw: st.DrawFn, vid: int, virtual: bool) -> tuple[Svi, ...]:
+    mtu = draw(st.integers(min_value=1280, max_value=9214))
+    octet = vid % 256
+    candidates = [
+        f"10.{vid // 256}.{octet}.1/24",
+        f"172.16.{octet}.1/24",
+        f"172.17.{octet}.1/25",
+        f"2001:db8:{vid:x}::1/64",
+    ]
+    chosen = draw(st.lists(st.sampled_from(candidates), unique=True, max_size=4))
+    primary = [address for address in chosen if ":" not in address]
+    ordered = [*primary[:1], *sorted(primary[1:], key=ip_interface), *(a for a in chosen if ":" in a)]
+    return tuple(Svi(vid=vid, address=address, virtual=virtual, mtu=mtu) for address in ordered)
+
+
+@st.composite
+def switch_plans(draw: st.DrawFn, ports: tuple[str, ...] = PORTS) -> SwitchPlan:
+    """Any plan of a switch with *ports*."""
+    vids = tuple(sorted(draw(st.sets(VIDS, min_size=1, max_size=5))))
+    virtual = draw(st.booleans())
+    return small_plan(
+        vlans=tuple(SwitchVlan(vid=vid, name=draw(NAMES)) for vid in vids),
+        ports=tuple(draw(_port(name, vids)) for name in ports),
+        svis=tuple(svi for vid in vids for svi in draw(_svis(vid, virtual))),
+    )

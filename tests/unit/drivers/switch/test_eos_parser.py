@@ -1,0 +1,158 @@
+"""EOS text to typed state, by a parser that shares nothing with the template."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.drivers.switch.plans import lab_plan, switch_plans
+
+from pinion.drivers.switch.eos_parser import parse
+from pinion.drivers.switch.state import PortState, SviState, SwitchState, VlanState, wanted
+from pinion.plan.model import SwitchPlan
+from pinion.render.switch import eos_config
+
+#: What a real switch says, with much that is none of our business.
+REAL = """\
+! Command: show running-config
+! device: tor-1 (DCS-7050SX3-48YC8, EOS-4.31.2F)
+!
+no aaa root
+!
+username admin privilege 15 role network-admin secret sha512 $6$abc
+!
+vlan internal order ascending range 1006 1199
+!
+hostname tor-1
+!
+vlan 100
+   name control
+!
+vlan 101-103,200
+!
+vlan 300
+   name storage
+   state suspend
+!
+vrf instance MGMT
+!
+interface Port-Channel1
+   switchport mode trunk
+!
+interface Ethernet1
+   description pi-01 eth0
+   switchport access vlan 101
+!
+interface Ethernet2
+   mtu 9000
+   no switchport
+   ip address 192.0.2.1/31
+!
+interface Ethernet3
+   shutdown
+   speed forced 10gfull
+   switchport trunk native vlan 100
+   switchport trunk allowed vlan 100-101,200
+   switchport trunk allowed vlan add 300
+   switchport mode trunk
+   channel-group 1 mode active
+!
+interface Ethernet49/1
+!
+interface Management1
+   vrf MGMT
+   ip address 10.77.99.2/24
+!
+interface Vlan101
+   description gateway
+   mtu 9000
+   ip address 10.77.101.1/24
+   ip address 10.78.101.1/24 secondary
+   ip address 10.77.102.1/24 secondary
+   ipv6 address 2001:DB8::1/64
+   ip helper-address 10.0.0.1
+!
+interface Vlan102
+   shutdown
+   ip address virtual 10.77.102.1/24
+!
+ip virtual-router mac-address 00:1C:73:00:00:99
+!
+ip routing
+ip routing vrf MGMT
+!
+ip route vrf MGMT 0.0.0.0/0 10.77.99.1
+!
+end
+"""
+
+
+@given(switch_plans())
+def test_what_is_rendered_reads_back_as_what_is_wanted(plan: SwitchPlan) -> None:
+    assert parse(eos_config(plan)) == wanted(plan)
+
+
+def test_the_lab_reads_back() -> None:
+    plan = lab_plan()
+    assert len(parse(eos_config(plan)).ports) == 16
+    assert parse(eos_config(plan)) == wanted(plan)
+
+
+def test_a_real_configuration() -> None:
+    assert parse(REAL) == SwitchState(
+        vlans=(
+            VlanState(vid=100, name="control"),
+            VlanState(vid=101),
+            VlanState(vid=102),
+            VlanState(vid=103),
+            VlanState(vid=200),
+            VlanState(vid=300, name="storage", other=("state suspend",)),
+        ),
+        ports=(
+            PortState(name="Ethernet1", description="pi-01 eth0", access_vlan=101),
+            PortState(name="Ethernet2", mode="routed", other=("mtu 9000", "ip address 192.0.2.1/31")),
+            PortState(
+                name="Ethernet3",
+                enabled=False,
+                mode="trunk",
+                native_vlan=100,
+                trunk_vlans=(100, 101, 200, 300),
+                other=("speed forced 10gfull", "channel-group 1 mode active"),
+            ),
+            PortState(name="Ethernet49/1"),
+        ),
+        svis=(
+            SviState(
+                vid=101,
+                description="gateway",
+                mtu=9000,
+                addresses=("10.77.101.1/24", "10.77.102.1/24", "10.78.101.1/24", "2001:db8::1/64"),
+                other=("ip helper-address 10.0.0.1",),
+            ),
+            SviState(vid=102, enabled=False, virtual_addresses=("10.77.102.1/24",)),
+        ),
+        ip_routing=True,
+        virtual_router_mac="00:1c:73:00:00:99",
+    )
+
+
+def test_what_it_cannot_read_is_kept_as_it_is() -> None:
+    text = "interface Ethernet1\n   switchport access vlan dynamic\n   switchport mode dot1q-tunnel\n   l2 mtu big\n   switchport trunk allowed vlan x\n"
+    assert parse(text).ports[0].other == (
+        "switchport access vlan dynamic",
+        "switchport mode dot1q-tunnel",
+        "l2 mtu big",
+        "switchport trunk allowed vlan x",
+    )
+
+
+def test_all_and_none_and_the_default_vlan() -> None:
+    ports = parse(
+        "vlan 1\n!\ninterface Ethernet1\n   switchport trunk allowed vlan none\n!\ninterface Ethernet2\n   switchport trunk allowed vlan 1-4094\n"
+    )
+    assert ports.vlans == ()
+    assert [port.trunk_vlans for port in ports.ports] == [(), None]
+
+
+@given(st.text(alphabet=st.sampled_from("vlan interface Ethernet123 switchport!\n   ip address-/,"), max_size=400))
+def test_no_text_makes_it_fail(text: str) -> None:
+    parse(text)
