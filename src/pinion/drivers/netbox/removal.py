@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pinion.drivers.netbox.errors import ChangedError, NetBoxError, RefusedError
+from pinion.drivers.netbox.errors import ChangedError, NetBoxError, RefusedError, UnreachableError
 from pinion.drivers.netbox.kinds import (
     ADOPTED,
     CABLE,
@@ -26,11 +26,13 @@ from pinion.drivers.netbox.kinds import (
 from pinion.drivers.netbox.matching import describe, is_adopted
 from pinion.drivers.netbox.plain import mark_of, page
 from pinion.drivers.netbox.results import Left
+from pinion.drivers.netbox.retry import Budget
 from pinion.drivers.netbox.store import Body, Record, RecordStore, etag, identity
 from pinion.drivers.netbox.writes import Writes
 
 #: How often a record that changes while we delete it is looked at again.
 _ATTEMPTS = 4
+_SECONDS = 30.0
 
 
 def release(record: Record) -> Body:
@@ -104,6 +106,7 @@ class Removal:
             self._store, kind, [one for one in records if not is_adopted(one)]
         )
         waiting = list(records)
+        budget = Budget(_SECONDS)
         for _ in range(_ATTEMPTS):
             adopted = [record for record in waiting if is_adopted(record)]
             mine = [record for record in waiting if not is_adopted(record) and identity(record) not in kept]
@@ -115,7 +118,7 @@ class Removal:
             )
             for number in set(again) - {identity(one) for one in waiting}:
                 answers[number] = None  # gone, or no longer ours
-            if not waiting:
+            if not waiting or not budget.pause():
                 break
         for record in records:
             reason = kept.get(identity(record)) if not is_adopted(record) else None
@@ -144,10 +147,8 @@ class Removal:
 
 def _note(record: Record, result: object, answers: dict[int, NetBoxError | None]) -> bool:
     """Keep the answer; True when the record must be looked at again."""
-    if isinstance(result, NetBoxError):
-        answers[identity(record)] = result
-        return False
-    answers[identity(record)] = (
-        RefusedError("", "kept changing", page(record)) if isinstance(result, ChangedError) else None
-    )
-    return isinstance(result, ChangedError)
+    if isinstance(result, ChangedError):
+        answers[identity(record)] = RefusedError("", "kept changing", page(record))
+        return True
+    answers[identity(record)] = result if isinstance(result, NetBoxError) else None
+    return isinstance(result, UnreachableError)

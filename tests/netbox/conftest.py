@@ -1,0 +1,76 @@
+"""A real NetBox for the tests of this folder: one for the whole run, with an empty database, on loopback.
+
+Needs root and the lab's cached layers (built when missing). `PINION_TEST_NETBOX=URL,TOKEN-FILE` points at a running one instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from netbox_contract.samples import Sample
+from netbox_contract.spying import Spy
+
+from pinion.drivers.netbox import NetBoxDriver
+from pinion.drivers.netbox.http_store import HttpStore
+from pinion.lab.netbox.standalone import standalone
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where the NetBox under test is."""
+
+    url: str
+    token: str
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A running NetBox."""
+    if given := os.environ.get("PINION_TEST_NETBOX"):
+        url, _, token = given.partition(",")
+        yield Server(url, Path(token).read_text().strip())
+        return
+    if os.geteuid() != 0:
+        pytest.skip("a NetBox of our own needs root (namespaces, overlay)")
+    with standalone() as netbox:
+        yield Server(netbox.url, netbox.token)
+
+
+@pytest.fixture
+def store(server: Server) -> Iterator[HttpStore]:
+    """The record store on it."""
+    one = HttpStore(server.url, server.token, total_time=30.0)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def spy(store: HttpStore) -> Spy:
+    return Spy(store)
+
+
+@pytest.fixture
+def driver(spy: Spy) -> NetBoxDriver:
+    return NetBoxDriver.on(spy, window=0.05)
+
+
+@pytest.fixture
+def rival(server: Server) -> Iterator[NetBoxDriver]:
+    """A second driver, as another process would have it."""
+    one = NetBoxDriver(server.url, server.token)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def sample(server: Server) -> Iterator[Sample]:
+    """A site of this test's own, cleared away afterwards."""
+    one = Sample.new()
+    yield one
+    cleaner = NetBoxDriver(server.url, server.token)
+    one.clear(cleaner)
+    cleaner.close()

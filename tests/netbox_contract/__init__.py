@@ -1,0 +1,1 @@
+"""The contract of the NetBox driver: the same tests run against the in-memory store and against a real NetBox."""
