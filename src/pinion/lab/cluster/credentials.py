@@ -95,17 +95,12 @@ def _public_pem(key: ec.EllipticCurvePublicKey) -> bytes:
     return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
-def kubeconfig(server: str, ca: str | bytes, user: str, access: Mapping[str, str], cluster: str = "pinion") -> str:
-    """A kubeconfig as JSON (which is YAML). *ca* is PEM as bytes to embed it, or a path; *access* are the user's fields."""
-    trust = (
-        {"certificate-authority-data": base64.b64encode(ca).decode()}
-        if isinstance(ca, bytes)
-        else {"certificate-authority": ca}
-    )
+def kubeconfig(server: str, ca: str, user: str, access: Mapping[str, str], cluster: str = "pinion") -> str:
+    """A kubeconfig as JSON (which is YAML). *ca* is the path of the authority's certificate; *access* are the user's fields."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": cluster, "cluster": {"server": server, **trust}}],
+        "clusters": [{"name": cluster, "cluster": {"server": server, "certificate-authority": ca}}],
         "users": [{"name": user, "user": dict(access)}],
         "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": user}}],
         "current-context": cluster,
@@ -113,13 +108,10 @@ def kubeconfig(server: str, ca: str | bytes, user: str, access: Mapping[str, str
     return json.dumps(document, indent=2, sort_keys=True) + "\n"
 
 
-def embedded(server: str, user: str, credential: Credential) -> str:
-    """A kubeconfig that holds its certificates and key, for use anywhere."""
-    access = {
-        "client-certificate-data": base64.b64encode(credential.certificate.read_bytes()).decode(),
-        "client-key-data": base64.b64encode(credential.key.read_bytes()).decode(),
-    }
-    return kubeconfig(server, credential.ca.read_bytes(), user, access)
+def referring(server: str, user: str, credential: Credential) -> str:
+    """A kubeconfig that names the files of *credential*: clients need no copy of the key, and renewals reach them."""
+    access = {"client-certificate": str(credential.certificate), "client-key": str(credential.key)}
+    return kubeconfig(server, str(credential.ca), user, access)
 
 
 def encryption_configuration(secret: str) -> str:

@@ -65,8 +65,8 @@ for archive in {IMAGES}/*.tar; do
 done
 """
 
-#: The kubelet sets three parameters of the whole kernel, which are not a lab machine's to set, and dies where it cannot. It alone sees files
-#: in their place; its other mounts (pods' volumes) are still shared with the machine.
+#: The kubelet sets three parameters of the whole kernel, which are not a lab machine's to set, and dies where it cannot. It alone sees
+#: files in their place; its other mounts (pods' volumes) are still shared with the machine.
 _START_KUBELET = f"""\
 #!/bin/sh
 set -eu

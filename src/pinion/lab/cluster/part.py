@@ -17,7 +17,7 @@ import yaml
 from pinion.lab.cluster import control_plane, node
 from pinion.lab.cluster.api import ClusterApi, NoAnswerError
 from pinion.lab.cluster.control_plane import ETC, File
-from pinion.lab.cluster.credentials import DEPLOYER, POD_NETWORK, ClusterCredentials, embedded
+from pinion.lab.cluster.credentials import DEPLOYER, POD_NETWORK, ClusterCredentials, referring
 from pinion.lab.cluster.programs import obtained
 from pinion.lab.cluster.recipes import KUBERNETES_NODE
 from pinion.lab.errors import LabError
@@ -143,9 +143,9 @@ class ClusterPart:
         folder = lab.state / "kubernetes"
         folder.mkdir(mode=0o700, exist_ok=True)
         kubeconfigs = {
-            "kubeconfig": ("deployer.kubeconfig", embedded(plan.server, DEPLOYER, keys.user(DEPLOYER))),
-            "admin_kubeconfig": ("admin.kubeconfig", embedded(plan.server, "administrator", administrator)),
-            "local_kubeconfig": ("local.kubeconfig", embedded(local, "administrator", administrator)),
+            "kubeconfig": ("deployer.kubeconfig", referring(plan.server, DEPLOYER, keys.user(DEPLOYER))),
+            "admin_kubeconfig": ("admin.kubeconfig", referring(plan.server, "administrator", administrator)),
+            "local_kubeconfig": ("local.kubeconfig", referring(local, "administrator", administrator)),
         }
         for file_name, text in kubeconfigs.values():
             write_file(folder / file_name, text)

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 
 
 def command(program: str, flags: Mapping[str, str | None]) -> str:
-    """A command line of *program* (words between blanks) with ``--name=value`` flags, one a line. None leaves the value out. ``%`` and ``$`` must not occur."""
+    """A command line of *program* (words between blanks) with ``--name=value`` flags, one a line. None leaves the value out.
+
+    `ValueError` for a character that systemd would take for something else.
+    """
     words = [
         *program.split(),
         *(f"--{name}" if value is None else f"--{name}={value}" for name, value in flags.items()),
