@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pinion.site.encoding import MAXIMUM_BYTES
 from pinion.site.errors import Problem, Report, SiteErrors
 from pinion.site.model import Site
 from pinion.site.rules import apply
 from pinion.site.shape import Shaped
-from pinion.site.tree import MAXIMUM_BYTES, parse
+from pinion.site.tree import parse
 
 __all__ = ["Problem", "SiteErrors", "check", "load", "read"]
 

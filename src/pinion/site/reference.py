@@ -206,103 +206,112 @@ def _cell(template: str) -> str:
 # --- hardware -------------------------------------------------------------------------------------------------------------
 
 
+_HARDWARE = Template("""\
+# Hardware that Pinion knows
+
+$made
+
+The names on the left are what a site file says. What is not listed cannot be done: a speed, a HAT on a board, a platform.
+Every fact is from the document in the last column; add an entry in `src/pinion/site/catalog/` with its source.
+
+## Boards
+
+$boards
+
+## HATs
+
+$hats
+
+## Switches
+
+$switches
+
+## Servers
+
+$servers
+
+## Platforms
+
+$platforms
+""")
+
+
 def hardware(known: Catalog) -> str:
     """The page of the hardware catalogue."""
-    return "\n".join(
-        [
-            "# Hardware that Pinion knows",
-            "",
-            _MADE,
-            "",
-            "The names on the left are what a site file says. What is not listed cannot be done: a speed, a HAT on a board, a platform.",
-            "Every fact is from the document in the last column; add an entry in `src/pinion/site/catalog/` with its source.",
-            "",
-            "## Boards",
-            "",
-            *_table(
-                ("board", "model", "memory", "takes a HAT", "port", "largest MTU", "platforms", "source"),
-                {
-                    name: (
-                        board.model,
-                        f"{board.memory_mib // 1024} GiB",
-                        _list(hat for hat, entry in known.hats.items() if name in entry.boards) or "no",
-                        _port(board.port),
-                        str(board.max_mtu),
-                        _list(board.platforms),
-                        board.source,
-                    )
-                    for name, board in known.boards.items()
-                },
-            ),
-            "",
-            "## HATs",
-            "",
-            *_table(
-                ("HAT", "model", "chip", "10^12 operations/s", "boards", "source"),
-                {
-                    name: (hat.model, hat.chip, str(hat.tops), _list(hat.boards), hat.source)
-                    for name, hat in known.hats.items()
-                },
-            ),
-            "",
-            "## Switches",
-            "",
-            *_table(
-                ("model", "is", "units", "ports", "largest MTU", "lossless buffers", "platforms", "source"),
-                {
-                    name: (
-                        f"{switch.manufacturer} {switch.model}",
-                        str(switch.units),
-                        "<br>".join(f"{group.names}: {_speeds(group.speeds)}" for group in switch.ports),
-                        str(switch.max_mtu),
-                        "yes" if switch.lossless else "no",
-                        _list(switch.platforms) or "`lab` only",
-                        switch.source,
-                    )
-                    for name, switch in known.switches.items()
-                },
-            ),
-            "",
-            "## Servers",
-            "",
-            *_table(
-                ("profile", "is", "units", "GPUs", "NVLink", "ports", "RDMA ports", "platforms", "source"),
-                {
-                    name: (
-                        f"{server.manufacturer} {server.model}",
-                        str(server.units),
-                        str(server.gpus),
-                        "yes" if server.nvlink else "no",
-                        "<br>".join(map(_port, server.ports)),
-                        f"{len(server.rdma_ports)} of {_speeds(server.rdma_ports[0].speeds)}"
-                        if server.rdma_ports
-                        else "none",
-                        _list(server.platforms) or "`lab` only",
-                        server.source,
-                    )
-                    for name, server in known.servers.items()
-                },
-            ),
-            "",
-            "## Platforms",
-            "",
-            *_table(
-                ("platform", "is", "for", "best evidence", "source"),
-                {
-                    name: (platform.name, platform.kind, str(platform.evidence), platform.source)
-                    for name, platform in known.platforms.items()
-                },
-            ),
-            "",
-        ]
+    return _HARDWARE.substitute(
+        made=_MADE,
+        boards=_boards(known),
+        hats=_table(
+            ("HAT", "model", "chip", "10^12 operations/s", "boards", "source"),
+            {
+                name: (hat.model, hat.chip, str(hat.tops), _list(hat.boards), hat.source)
+                for name, hat in known.hats.items()
+            },
+        ),
+        switches=_switches(known),
+        servers=_servers(known),
+        platforms=_table(
+            ("platform", "is", "for", "best evidence", "source"),
+            {
+                name: (platform.name, platform.kind, str(platform.evidence), platform.source)
+                for name, platform in known.platforms.items()
+            },
+        ),
     )
 
 
-def _table(head: tuple[str, ...], rows: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield "|---" * len(head) + "|"
-    for name, cells in rows.items():
-        yield f"| `{name}` | {' | '.join(cells)} |"
+def _boards(known: Catalog) -> str:
+    rows = {
+        name: (
+            board.model,
+            f"{board.memory_mib // 1024} GiB",
+            _list(hat for hat, entry in known.hats.items() if name in entry.boards) or "no",
+            _port(board.port),
+            str(board.max_mtu),
+            _list(board.platforms),
+            board.source,
+        )
+        for name, board in known.boards.items()
+    }
+    return _table(("board", "model", "memory", "takes a HAT", "port", "largest MTU", "platforms", "source"), rows)
+
+
+def _switches(known: Catalog) -> str:
+    rows = {
+        name: (
+            f"{switch.manufacturer} {switch.model}",
+            str(switch.units),
+            "<br>".join(f"{group.names}: {_speeds(group.speeds)}" for group in switch.ports),
+            str(switch.max_mtu),
+            "yes" if switch.lossless else "no",
+            _list(switch.platforms) or "`lab` only",
+            switch.source,
+        )
+        for name, switch in known.switches.items()
+    }
+    return _table(("model", "is", "units", "ports", "largest MTU", "lossless buffers", "platforms", "source"), rows)
+
+
+def _servers(known: Catalog) -> str:
+    rows = {
+        name: (
+            f"{server.manufacturer} {server.model}",
+            str(server.units),
+            str(server.gpus),
+            "yes" if server.nvlink else "no",
+            "<br>".join(map(_port, server.ports)),
+            f"{len(server.rdma_ports)} of {_speeds(server.rdma_ports[0].speeds)}" if server.rdma_ports else "none",
+            _list(server.platforms) or "`lab` only",
+            server.source,
+        )
+        for name, server in known.servers.items()
+    }
+    return _table(("profile", "is", "units", "GPUs", "NVLink", "ports", "RDMA ports", "platforms", "source"), rows)
+
+
+def _table(head: tuple[str, ...], rows: Mapping[str, tuple[str, ...]]) -> str:
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    return "\n".join([*lines, *(f"| `{name}` | {' | '.join(cells)} |" for name, cells in rows.items())])
 
 
 def _list(names: Iterator[str] | tuple[str, ...]) -> str:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 import re
 from itertools import islice
-from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Literal
 
 from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from pinion.site.errors import Path, Report
-from pinion.site.model import DNS_LABEL, MAC_ADDRESS, NAME, DnsLabel, Name, Network, Rack, Site, Statement, Switch
+from pinion.site.model import DNS_LABEL, MAC_ADDRESS, NAME, DnsLabel, Name, Network, Rack, Site, Switch
+from pinion.site.model_paths import bounds, meaning, model_at
 from pinion.site.quantities import NotAQuantity
-from pinion.site.tree import Entry, Mapping, Node, Scalar, Sequence, entry_at, plain
+from pinion.site.tree import Entry, Mapping, Scalar, entry_at, plain
 
 #: Each round takes something out, and the model is this deep at most twice over.
 _ROUNDS = 24
@@ -40,7 +40,7 @@ _EXPECTED = {
     "model_type": "a mapping (key: value)",
     "tuple_type": "a list",
 }
-_BOUNDS = {"greater_than_equal": "ge", "less_than_equal": "le"}
+_BOUNDS = frozenset({"greater_than_equal", "less_than_equal"})
 
 
 class _Partial(Site):
@@ -134,14 +134,12 @@ class Shaped:
         parent = self.entry(path[:-1])
         if parent is not None and parent.node.faulty:
             return
-        written = entry_at(self.root, self.written(path))
-        if written is not None:
+        if self.entry(path) is not None:
             return
         place = "the site file" if len(path) == 1 else f"'{path[-2]}'"
-        meaning = _meaning(path)
-        self._report.on_key(
-            "SITE-002", path, key=path[-1], place=place, hint=f" ({_inline(meaning)})" if meaning else ""
-        )
+        said = meaning(path)
+        hint = f" ({_inline(said)})" if said else ""
+        self._report.on_key("SITE-002", path, key=path[-1], place=place, hint=hint)
 
     def _misspelt(self, path: Path) -> bool:
         """Whether a misspelt key beside it is what the missing key at *path* was meant to be."""
@@ -177,7 +175,7 @@ class Shaped:
             (report.on_key if at_key else report.on)(code, path, value=value, key=key, example=_label(str(value)))
         elif kind in _BOUNDS:
             code = "NET-002" if key == "vid" else "SITE-004"
-            report.on(code, path, key=key, value=error["input"], bounds=_bounds(path))
+            report.on(code, path, key=key, value=error["input"], bounds=bounds(path))
         elif kind in {"too_short", "string_too_short"}:
             report.on_key("SITE-013", path, key=key)
         elif kind in {"string_too_long", "too_long"}:
@@ -278,76 +276,3 @@ def _found(value: object) -> str:
             return "a list"
         case _:
             return "nothing"
-
-
-# --- what the model says of a path -----------------------------------------------------------------------------------------
-
-
-def _step(annotation: Any, step: str | int) -> Any:  # noqa: ANN401 - annotations have no type of their own
-    """The annotation of *step* inside *annotation*; None when there is none."""
-    while get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    if get_origin(annotation) in {Union, UnionType}:
-        return next((found for choice in get_args(annotation) if (found := _step(choice, step)) is not None), None)
-    if get_origin(annotation) is dict:
-        return get_args(annotation)[1]
-    if get_origin(annotation) is tuple:
-        return get_args(annotation)[0]
-    if isinstance(annotation, type) and issubclass(annotation, Statement):
-        field = annotation.model_fields.get(str(step))
-        return None if field is None else Annotated[field.annotation, field]
-    return None
-
-
-def _at(path: Path) -> Any:  # noqa: ANN401
-    annotation: Any = Site
-    for step in path:
-        annotation = _step(annotation, step)
-    return annotation
-
-
-def model_at(path: Path) -> type[Statement] | None:
-    """The model of the mapping at *path* of a site file; None when the model knows no mapping there."""
-    choices = [_at(path)]
-    while choices:
-        choice = choices.pop()
-        if get_origin(choice) is Annotated:
-            choices.append(get_args(choice)[0])
-        elif get_origin(choice) in {Union, UnionType}:
-            choices.extend(get_args(choice))
-        elif isinstance(choice, type) and issubclass(choice, Statement):
-            return choice
-    return None
-
-
-def _meaning(path: Path) -> str:
-    """What the model says of the key at *path*, in a few words."""
-    annotation = _at(path)
-    return str(get_args(annotation)[1].description or "") if get_origin(annotation) is Annotated else ""
-
-
-def _bounds(path: Path) -> str:
-    """The bounds of the number at *path*: ``from 1 to 4094``."""
-    bounds: dict[str, object] = {}
-    choices = [_at(path)]
-    while choices:
-        choice = choices.pop()
-        if get_origin(choice) in {Union, UnionType}:
-            choices.extend(get_args(choice))
-        elif get_origin(choice) is Annotated:
-            inner, *metadata = get_args(choice)
-            choices.append(inner)
-            for item in [*metadata, *(more for each in metadata for more in getattr(each, "metadata", ()))]:
-                for name in ("ge", "le"):
-                    if (limit := getattr(item, name, None)) is not None:
-                        bounds[name] = limit
-    low = f"from {bounds['ge']}" if "ge" in bounds else ""
-    high = f"to {bounds['le']}" if "le" in bounds else "upwards"
-    return f"{low} {high}".strip()
-
-
-def node_text(node: Node) -> str:
-    """The text of a scalar, else what kind of thing it is."""
-    if isinstance(node, Scalar):
-        return node.text
-    return "a list" if isinstance(node, Sequence) else "a mapping"

@@ -25,11 +25,10 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
+from pinion.site.encoding import decode
 from pinion.site.errors import Report
 
-#: A site file beyond this is not one: 5,000 nodes with serial numbers and MAC addresses take about 0.3 MB.
-MAXIMUM_BYTES = 2 * 1024 * 1024
-#: The same for keys and values: those nodes have about 30,000.
+#: A site file beyond this is not one: 5,000 nodes with serial numbers and MAC addresses have about 30,000 keys and values.
 MAXIMUM_VALUES = 200_000
 #: The deepest key of the model is at depth 5 (``pis.pi.nodes.1.port``).
 MAXIMUM_DEPTH = 12
@@ -137,50 +136,6 @@ def _meaning(text: str) -> Plain | None:
 def _trap(text: str) -> str | None:
     """The code of the trap that the plain scalar *text* is, None when it is text to every reader."""
     return next((code for code, pattern in _TRAPS if pattern.match(text)), None)
-
-
-# --- characters -----------------------------------------------------------------------------------------------------------
-
-#: Control characters, other line ends, spaces that are none, and marks that reorder or hide text (Unicode categories Cc, Cf, Zl, Zp).
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xa0\xad\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufffe\uffff]"
-)
-_TAB_INDENT = re.compile(r"^[ ]*\t[ \t]*(?=[^\s#])", re.MULTILINE)
-
-
-def decode(data: bytes, report: Report) -> str | None:
-    """The text of a file, without byte order mark and invisible characters (each reported); None when it is not UTF-8 or is too large."""
-    if len(data) > MAXIMUM_BYTES:
-        report.at("FILE-002", 1, 1, limit=f"{MAXIMUM_BYTES} bytes")
-        return None
-    if data.startswith(b"\xef\xbb\xbf"):
-        report.at("YAML-004", 1, 1)
-        data = data[3:]
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as broken:
-        good = data[: broken.start].decode("utf-8", errors="replace")
-        line, column = _position(good, len(good))
-        report.at("YAML-003", line, column, byte=f"0x{data[broken.start]:02x}")
-        return None
-    for found in _INVISIBLE.finditer(text):
-        if report.full:
-            break
-        report.at("YAML-006", *_position(text, found.start()), character=f"U+{ord(found[0]):04X}")
-    text = _INVISIBLE.sub(" ", text)
-    tabs = list(_TAB_INDENT.finditer(text))
-    for found in tabs:
-        if report.full:
-            break
-        report.at("YAML-005", *_position(text, text.index("\t", found.start())))
-    return None if tabs else text
-
-
-def _position(text: str, offset: int) -> tuple[int, int]:
-    """Line and column, both from 1, of *offset* in *text*."""
-    before = text[:offset]
-    line = before.count("\n") + 1
-    return line, offset - (before.rfind("\n") + 1) + 1
 
 
 # --- events to tree -------------------------------------------------------------------------------------------------------

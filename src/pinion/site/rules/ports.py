@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pinion.site.allocation import node_name
-from pinion.site.catalog import Port, SwitchModel
+from pinion.site.catalog import Port
 from pinion.site.errors import Path
 from pinion.site.model import GpuServer, PiGroup, Switch
 from pinion.site.quantities import SwitchPorts, port_names, switch_ports
@@ -59,10 +59,6 @@ class _Panel:
     def speeds(self, switch: str, port: str) -> tuple[int, ...]:
         """Every speed of *port* in Mbit/s; none when it is not known."""
         return self._speeds.get(switch, {}).get(port, ())
-
-    def model(self, switch: str) -> SwitchModel | None:
-        """The model of *switch*; None when it is not known."""
-        return self._models.get(switch)
 
     def plug(
         self, path: Path, switch: str, ports: Iterable[tuple[str, str]], far: Port | None, network: str | None
