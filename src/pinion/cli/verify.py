@@ -86,20 +86,27 @@ def _print(findings: Sequence[Finding], *, show_all: bool, report: Path | None) 
         evidence = Counter(str(finding.evidence) for finding in own if finding.outcome is Outcome.PROVED)
         levels = ", ".join(f"{count} {level}" for level, count in sorted(evidence.items()))
         summary.add_row(topic.value, *(str(counts[outcome]) for outcome in Outcome), levels or "none")
-    shown = [finding for finding in findings if show_all or finding.outcome is not Outcome.PROVED]
+    shown = [
+        finding
+        for finding in findings
+        if finding.outcome is Outcome.FAILED or (show_all and finding.outcome is Outcome.PROVED)
+    ]
     for finding in shown:
-        console.print(
+        _say(
+            console,
             f"{mark(finding.outcome)} {finding.check.claim}: expected {finding.check.expected}, found {finding.found}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
         )
-        if finding.outcome is not Outcome.PROVED:
-            console.print(
-                f"    {finding.check.origin}: {finding.check.remedy}", markup=False, highlight=False, soft_wrap=True
-            )
-    if shown:
+        if finding.outcome is Outcome.FAILED:
+            _say(console, f"    {finding.check.origin}: {finding.check.remedy}")
+    reasons = Counter(finding.found for finding in findings if finding.outcome is Outcome.NOT_RUN)
+    for reason, count in reasons.items():
+        _say(console, f"{mark(Outcome.NOT_RUN)} {count} claims could not be tried: {reason}")
+    if shown or reasons:
         console.print()
     console.print(summary)
     if report is not None:
         console.print(f"report: {report}", highlight=False, soft_wrap=True)
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

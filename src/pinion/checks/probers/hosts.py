@@ -17,8 +17,9 @@ from pinion.plan.model import HostPlan, Plan
 #: Seconds that a host may take for one batch of read-only commands.
 HOST_TIMEOUT = 120.0
 
-#: Two echo requests, one second each: enough to survive one lost ARP answer, short enough for the pings that must fail.
-PING = "ping -n -q -c 2 -i 0.2 -W 1"
+#: Two echo requests, one second each: enough to survive one lost ARP answer, short enough for the pings that must fail. As root, since
+#: a login may lack the right to open an ICMP socket, and a ping that could not be sent must never pass for an isolated network.
+PING = "sudo -n ping -n -c 2 -i 0.2 -W 1"
 
 _SEPARATOR = "==pinion=="
 
@@ -71,7 +72,10 @@ def script(checks: Sequence[Check]) -> str:
 
 def _command(check: Check) -> str:
     if isinstance(check.probe, PingProbe):
-        return f"{PING} {shlex.quote(check.probe.target)} >/dev/null && echo reachable || echo unreachable"
+        return (
+            f"said=$({PING} {shlex.quote(check.probe.target)} 2>&1); code=$?; "
+            'case "$code $said" in 0*) echo reachable;; 1*|*"Network is unreachable"*) echo unreachable;; *) echo "$said" | tail -n 1;; esac'
+        )
     if isinstance(check.probe, HostProbe):
         return f"sudo -n sh -c {shlex.quote(check.probe.command)}" if check.probe.sudo else check.probe.command
     raise TypeError(f"{check.id} is no probe of a host")
