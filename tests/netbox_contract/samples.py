@@ -110,8 +110,6 @@ class Sample:
 
     def clear(self, driver: NetBoxDriver) -> None:
         """Everything of the site out of NetBox again."""
-        for key in [f"{self.name}/pi-{n:02d}" for n in range(1, 9)] + [f"{self.name}/tor-1"]:
-            driver.devices.delete(key)
-        for name in ("edge", "control"):
-            driver.vlans.delete(f"{self.name}/{name}")
+        driver.devices.delete_many([f"{self.name}/tor-1", *(f"{self.name}/pi-{n:02d}" for n in range(1, 9))])
+        driver.vlans.delete_many([f"{self.name}/edge", f"{self.name}/control", f"{self.name}/bad"])
         driver.sites.delete(self.name)

@@ -198,6 +198,10 @@ class UnitDriver(Generic[D]):
         """`read` for each, in as few requests."""
         return [_raised(one) for one in self._read_all(keys)]
 
+    def delete_many(self, keys: Sequence[str]) -> list[Deleted]:
+        """`delete` for each, in as few requests."""
+        return [_raised(one) for one in self._delete_all(keys)]
+
     def apply_many(self, desired: Sequence[D], *, adopt: bool = False) -> list[Applied[D] | NetBoxError]:
         """`apply` for each, in as few requests; errors in place of results."""
         return [
@@ -250,8 +254,7 @@ class UnitDriver(Generic[D]):
     def _observe_all(self, world: World, keys: Sequence[str]) -> list[Observed[D] | None]:
         kinds = KINDS_OF_UNIT[self._shape.stem]
         marks = [self._shape.mark(key) for key in keys]
-        for kind in kinds:
-            world.load_marks(kind, (), marks)
+        world.load_all({kind: ((), marks) for kind in kinds})
         parts = {kind: world.by_unit(kind, marks) for kind in kinds}
         if self._shape.main is DEVICE:
             self._load_vlans(world, [record for unit in parts[INTERFACE].values() for record in unit])
@@ -310,8 +313,7 @@ class UnitDriver(Generic[D]):
         world = World(self._driver.store, scan=False)  # a deletion looks afresh
         accounts: dict[str, tuple[list[str], list[Left]]] = {key: ([], []) for key in keys_once}
         kinds = KINDS_OF_UNIT[self._shape.stem]
-        for kind in kinds:
-            world.load_marks(kind, (), list(marks))
+        world.load_all({kind: ((), list(marks)) for kind in kinds})
         units = {kind: world.by_unit(kind, list(marks)) for kind in kinds}
         for kind in reversed(kinds):
             owners = {identity(one): marks[mark] for mark, ones in units[kind].items() for one in ones}

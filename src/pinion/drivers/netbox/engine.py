@@ -127,8 +127,8 @@ class Engine:
     def _remove_stale(self) -> None:
         """Delete records of ours that their unit does not want any more: cables first, what they hang on last."""
         removed = False
+        self._load(*MARKED_KINDS)
         for kind in reversed(MARKED_KINDS):
-            self._load(kind)
             wanted = {want.mark for _, want in self._by_kind[kind]}
             by_unit = self._world.by_unit(kind, [unit.mark for unit in self._units])
             stale = [
@@ -139,6 +139,7 @@ class Engine:
                 self._remove(kind, stale)
         if removed and not self._dry:
             self._world.forget(*KINDS)  # deletions cascade and null; what we knew may be wrong
+            self._load(*MARKED_KINDS)
 
     def _remove(self, kind: Kind, stale: Sequence[tuple[Unit, Record]]) -> None:
         owners = {identity(record): unit for unit, record in stale}
@@ -168,13 +169,16 @@ class Engine:
 
     # --- what is wanted -------------------------------------------------------------------------------------------------
 
-    def _load(self, kind: Kind) -> None:
-        marks = [want.mark for _, want in self._by_kind[kind]] + list(self._outside[kind])
-        relevant = {want.kind for unit in self._units for want in unit.wants} | {
-            kind for unit in self._units for kind in KINDS_OF_UNIT[unit.mark.split("/")[1]]
-        }
-        units = [unit.mark for unit in self._units] if kind in relevant else []
-        self._world.load_marks(kind, marks, units)
+    def _load(self, *kinds: Kind) -> None:
+        relevant = {want.kind for unit in self._units for want in unit.wants}
+        relevant |= {kind for unit in self._units for kind in KINDS_OF_UNIT[unit.mark.split("/")[1]]}
+        units = [unit.mark for unit in self._units]
+        wanted = {}
+        for kind in kinds:
+            marks = [want.mark for _, want in self._by_kind[kind]] + list(self._outside[kind])
+            if marks or kind in relevant:
+                wanted[kind] = (marks, units if kind in relevant else [])
+        self._world.load_all(wanted)
 
     def _settle_outside(self, kind: Kind) -> None:
         """Find the ids of what our wants refer to and nobody in this batch makes."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from pinion.drivers.netbox.kinds import CUSTOM_FIELDS, MARK, Kind
 from pinion.drivers.netbox.plain import Key, mark_of, natural_keys, plain_record
@@ -18,6 +19,8 @@ from pinion.drivers.netbox.store import Record, RecordStore, identity
 
 #: From this many marks of one kind on, one listing of the whole site is cheaper than naming them.
 _SCAN_FROM = 40
+#: Reads at the same time. NetBox's usual two workers have four threads each; more would only queue.
+_PARALLEL_READS = 6
 
 
 class World:
@@ -143,6 +146,13 @@ class World:
                 if values:
                     self._fetch(kind, {}, name, values)
                     asked.update(values)
+
+    def load_all(self, wanted: Mapping[Kind, tuple[Collection[str], Collection[str]]]) -> None:
+        """`load_marks` for many kinds (marks and units of each) at the same time: on a long link the waits would add up."""
+        if not wanted or not self.marks_exist():
+            return
+        with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="netbox-read") as pool:
+            list(pool.map(lambda kind: self.load_marks(kind, *wanted[kind]), wanted))
 
     def look_up(self, kind: Kind, fixed: Mapping[str, str], name: str, values: Collection[str]) -> None:
         """Fetch records by a filter other than the mark."""
