@@ -67,6 +67,17 @@ def test_machines_do_not_share_a_cgroup(rack: SmallRack) -> None:
     assert len(groups) == len(MACHINES)
 
 
+def test_the_machine_that_all_wait_for_gets_the_most_of_the_processor(rack: SmallRack) -> None:
+    def weight(name: str) -> int:
+        groups = json.loads((rack.machine(name).folder / "cgroups.json").read_text())["folders"]
+        found = [
+            path for group in groups for path in Path(group).glob("cpu.*") if path.name in {"cpu.shares", "cpu.weight"}
+        ]
+        return int(found[0].read_text())
+
+    assert weight("mgmt-1") == 4 * weight("pi-01")
+
+
 def test_identity_comes_from_the_plan(rack: SmallRack) -> None:
     pi = rack.machine("pi-01")
     assert pi.run(["hostname"]).stdout == "pi-01\n"

@@ -21,7 +21,7 @@ from pinion.lab.machine import Machine
 from pinion.lab.operator import replace_process
 from pinion.lab.progress import Progress
 from pinion.lab.recipes import USER
-from pinion.lab.state import InstanceState
+from pinion.lab.state import InstanceState, read_json
 from pinion.lab.status import PieceStatus, chosen_parts, status
 from pinion.lab.up import up as bring_up
 from pinion.plan import Plan
@@ -187,7 +187,8 @@ def ssh(site: str, instance: str | None, machine: str, command: tuple[str, ...])
         login = f"{USER}@127.0.0.1"
         if device.kind is DeviceKind.SWITCH and device.primary_address:
             # a switch has its own users and password, and answers on its management address
-            position, options, login = _management_host(store), [], f"admin@{device.primary_address.partition('/')[0]}"
+            position, options = _management_host(store), []
+            login = f"{_switch_user(store, machine)}@{device.primary_address.partition('/')[0]}"
         keys = store.ssh
         trust = [
             f"UserKnownHostsFile={keys / 'known_hosts'}",
@@ -283,6 +284,16 @@ def _management_host(store: InstanceState) -> str:
         if device.lab and device.kind is DeviceKind.MANAGEMENT_HOST:
             return device.name
     raise LabError(f"instance {store.name}: its plan has no management host in the lab; name a machine with --machine")
+
+
+def _switch_user(store: InstanceState, name: str) -> str:
+    """The login of a switch; its password is in the file that ``endpoints.json`` names."""
+    switches = read_json(store.endpoints).get("switches")
+    entry = switches.get(name) if isinstance(switches, dict) else None
+    if not isinstance(entry, dict):
+        raise LabError(f"{name}: its command line does not run; bring it up: pinion lab up --parts switch")
+    click.echo(f"password: see {entry.get('password_file')}", err=True)
+    return str(entry.get("user"))
 
 
 def _tail(path: Path, lines: int) -> str:

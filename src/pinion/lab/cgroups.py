@@ -50,8 +50,15 @@ def folders(*names: str) -> list[Path]:
     return [base.joinpath("pinion", *names) for base, _ in _bases()]
 
 
-def create(*names: str) -> None:
-    """Create the group ``pinion/<names…>`` in every hierarchy, or find it there. Raises `LabError` when the kernel refuses."""
+#: Weight of all labs together where every process outside a group weighs as much as a group (cgroup v1): as eight busy processes.
+_TOGETHER = 8.0
+
+
+def create(*names: str, weight: float = 1.0) -> None:
+    """Create the group ``pinion/<names…>`` in every hierarchy, or find it there; *weight* is its share of the processor among its siblings.
+
+    Raises `LabError` when the kernel refuses.
+    """
     try:
         for base, unified in _bases():
             folder = base
@@ -62,10 +69,20 @@ def create(*names: str) -> None:
                 child.mkdir(exist_ok=True)
                 _inherit_cpuset(folder, child)
                 folder = child
+            if not unified:
+                _weigh(base / "pinion", _TOGETHER)
+            _weigh(folder, weight)
     except OSError as error:
         raise LabError(
             f"{error.filename}: cgroup cannot be made: {error.strerror}; the lab needs root and writable cgroups"
         ) from error
+
+
+def _weigh(folder: Path, weight: float) -> None:
+    """Set the processor's share of a group: 1.0 is the kernel's default of 1024 shares (v1) or weight 100 (v2)."""
+    for key, one in (("cpu.shares", 1024), ("cpu.weight", 100)):
+        if (folder / key).exists():
+            (folder / key).write_text(str(int(one * weight)))
 
 
 def _delegate(folder: Path) -> None:

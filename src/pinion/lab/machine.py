@@ -256,7 +256,8 @@ class Machine:
         self._clear_traces()
         groups = cgroups.folders(self.state.name, self.name)
         write_json(self._cgroups, {"folders": [str(group) for group in groups]})
-        cgroups.create(self.state.name, self.name)
+        # everybody waits for the management host: it has the most to do
+        cgroups.create(self.state.name, self.name, weight=4.0 if self.role is DeviceKind.MANAGEMENT_HOST else 1.0)
         write_json(self._booted, self.specification(needs))
         launch(
             self._arguments(needs),
