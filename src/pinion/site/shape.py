@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from pinion.site.errors import Path, Report
+from pinion.site.errors import Path, Report, listed
 from pinion.site.model import DNS_LABEL, MAC_ADDRESS, NAME, DnsLabel, Name, Network, Rack, Site, Switch
 from pinion.site.model_paths import bounds, meaning, model_at
 from pinion.site.quantities import NotAQuantity
@@ -185,13 +185,16 @@ class Shaped:
 
     def _choice(self, error: ErrorDetails, path: Path, *, at_key: bool) -> None:
         if path == ("version",):
-            self._report.on("SITE-008", path, value=error["input"])
+            if isinstance(error["input"], int):
+                self._report.on("SITE-008", path, value=error["input"])
+            else:
+                self._wrong_kind(path, "a whole number", error["input"])
             return
         choices = re.findall(r"'([^']*)'", str(error.get("ctx", {}).get("expected", "")))
         value = path[-1] if at_key else error["input"]
         key = path[-2] if at_key else path[-1]
         if not at_key and not isinstance(value, str):
-            self._wrong_kind(path, "text", value)
+            self._wrong_kind(path, f"one of {listed(choices)}", value)
             return
         (self._report.on_key if at_key else self._report.on)(
             "SITE-005", path, value=value, key=key, hint=self._report.hint(value, choices)

@@ -110,6 +110,9 @@ def test_problems_come_in_the_order_of_the_file() -> None:
         ("racks:\n  r12: {units: 42}\n", "racks: r12\n", ["SITE-003"]),
         ("racks:\n  r12: {units: 42}\n", "racks: [r12]\n", ["SITE-003"]),
         ("version: 1\n", "", ["SITE-002"]),
+        ("version: 1\n", "version: '1'\n", ["SITE-003"]),
+        ("version: 1\n", "version: 3\n", ["SITE-008"]),
+        ("purpose: edge", "purpose: [edge]", ["SITE-003"]),
         ("site: dc-rack-12\nregion: eu-central\n", "", ["SITE-002", "SITE-002"]),
     ],
 )
