@@ -9,7 +9,15 @@ from __future__ import annotations
 from ipaddress import ip_address
 
 from pinion.plan.model import PrefixPlan, RangePlan, VlanPlan
-from pinion.site.allocation import Address, address_range, gateway, identity_number, natural, parse_range, prefixes
+from pinion.site.allocation import (
+    address_range,
+    gateway,
+    identity_number,
+    natural,
+    parse_range,
+    prefixes,
+    spread,
+)
 from pinion.site.model import Network, Purpose, Site
 
 #: Layer-3 MTU of a network that states none (IEEE 802.3 for ordinary networks; RoCE sites run 9000 so that a 4096-byte RDMA MTU fits).
@@ -61,14 +69,8 @@ def addresses(network: Network, range_name: str, ordinal: int, stated: str | Non
     Raises `IndexError` when the range is exhausted, `KeyError` when there is no such range.
     """
     first = ip_address(stated) if stated is not None else address_range(network, range_name).at(ordinal)
-    home = next(prefix for prefix in prefixes(network) if first in prefix)
-    offset = int(first) - int(home.network_address)
-    found: list[str] = [f"{first}/{home.prefixlen}"]
-    for prefix in prefixes(network):
-        if prefix is not home and prefix != home and offset < prefix.num_addresses:
-            other: Address = prefix.network_address + offset
-            found.append(f"{other}/{prefix.prefixlen}")
-    return tuple(found)
+    found = spread(first, prefixes(network))
+    return tuple(f"{address}/{prefix.prefixlen}" for prefix, address in found if address is not None)
 
 
 def named_addresses(

@@ -7,7 +7,9 @@ nodes in the site file moves nobody else's address.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from pinion.site.model import Network, Purpose
@@ -56,11 +58,17 @@ def identity_number(name: str) -> int:
     return int(match[1]) if match else 1
 
 
+@lru_cache(maxsize=4096)
+def _prefix(text: str) -> Prefix:
+    return ip_network(text)
+
+
 def prefixes(network: Network) -> tuple[Prefix, ...]:
     """The prefixes of *network* in written order; `ValueError` when one is not a prefix or has host bits set."""
-    return tuple(ip_network(text) for text in ((network.prefix,) if network.prefix is not None else network.prefixes))
+    return tuple(_prefix(text) for text in ((network.prefix,) if network.prefix is not None else network.prefixes))
 
 
+@lru_cache(maxsize=4096)
 def parse_range(written: str) -> AddressRange:
     """``192.168.101.10-192.168.101.99`` as an `AddressRange`; `ValueError` when it is not two addresses of one family in order."""
     first, separator, last = written.partition("-")
@@ -96,6 +104,23 @@ def address_range(network: Network, name: str) -> AddressRange:
         raise ValueError(f"{prefix} is too small for the default range '{name}'; state ranges: {{{name}: first-last}}")
     end = limit if last is None else min(start + (last - first), limit)
     return AddressRange(start=start, end=end)
+
+
+def spread(address: Address, known: Iterable[Prefix]) -> Iterator[tuple[Prefix, Address | None]]:
+    """The addresses of the node that has *address*: that one in its own prefix, and the same offset in every other of *known*.
+
+    None stands for a prefix that has no host address at that offset. An address outside of all prefixes yields nothing.
+    """
+    every = tuple(known)
+    home = next((prefix for prefix in every if address in prefix), None)
+    if home is None:
+        return
+    yield home, address
+    offset = int(address) - int(home.network_address)
+    for prefix in every:
+        if prefix != home:
+            found = prefix.network_address + offset if offset < prefix.num_addresses else None
+            yield prefix, found if found is not None and int(found) <= int(last_host(prefix)) else None
 
 
 def gateway(network: Network) -> dict[Prefix, Address | None]:

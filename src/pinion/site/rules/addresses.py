@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from pinion.site.allocation import DEFAULT_RANGES, Address, AddressRange, address_range, last_host, node_name
+from pinion.site.allocation import DEFAULT_RANGES, Address, AddressRange, address_range, last_host, node_name, spread
 from pinion.site.errors import Path
 from pinion.site.model import PiGroup
 from pinion.site.rules.facts import Facts, Subnet, ordinal
@@ -41,23 +41,12 @@ class _Claims:
 
     def put(self, subnet: Subnet, address: Address, claim: _Claim) -> None:
         """Give *address*, and the same offset in the network's further prefixes, to *claim*."""
-        home = subnet.home(address)
-        if home is None:
-            return
-        self._put(subnet, address, claim)
-        if len(subnet.prefixes) == 1:
-            return
-        offset = int(address) - int(home.network_address)
-        for prefix in subnet.prefixes:
-            if prefix == home:
-                continue
-            if offset < prefix.num_addresses and is_host(prefix.network_address + offset, prefix):
-                self._put(subnet, prefix.network_address + offset, claim)
+        for prefix, found in spread(address, subnet.prefixes):
+            if found is not None:
+                self._put(subnet, found, claim)
             elif (subnet.name, claim.path) not in self._short:
                 self._short.add((subnet.name, claim.path))
-                self._facts.report.on(
-                    "ADDR-013", claim.path, owner=claim.owner, address=address, prefix=prefix, offset=offset
-                )
+                self._facts.report.on("ADDR-013", claim.path, owner=claim.owner, address=address, prefix=prefix)
 
     def _put(self, subnet: Subnet, address: Address, claim: _Claim) -> None:
         report = self._facts.report
