@@ -74,7 +74,8 @@ def _command(check: Check) -> str:
     if isinstance(check.probe, PingProbe):
         return (
             f"said=$({PING} {shlex.quote(check.probe.target)} 2>&1); code=$?; "
-            'case "$code $said" in 0*) echo reachable;; 1*|*"Network is unreachable"*) echo unreachable;; *) echo "$said" | tail -n 1;; esac'
+            'case "$code $said" in 0*) echo reachable;; 1*|*"Network is unreachable"*) echo unreachable;; '
+            '*) echo "$said" | tail -n 1;; esac'
         )
     if isinstance(check.probe, HostProbe):
         return f"sudo -n sh -c {shlex.quote(check.probe.command)}" if check.probe.sudo else check.probe.command
