@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from netbox_contract.samples import Sample
-from netbox_contract.spying import Spy
+from netbox_contract.spying import Hand, Spy
 
 from pinion.drivers.netbox import NetBoxDriver
 from pinion.drivers.netbox.http_store import HttpStore
@@ -55,7 +55,13 @@ def spy(store: HttpStore) -> Spy:
 
 @pytest.fixture
 def driver(spy: Spy) -> NetBoxDriver:
-    return NetBoxDriver.on(spy, window=0.05)
+    """As the provider uses it: a listing answers for a while."""
+    return NetBoxDriver.on(spy, window=0.05, fresh=60.0)
+
+
+@pytest.fixture
+def hand(store: HttpStore, driver: NetBoxDriver) -> Hand:
+    return Hand(store, driver.forget)
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from netbox_contract.samples import Sample
-from netbox_contract.spying import Spy
+from pydantic import JsonValue
 
+from netbox_contract.samples import Sample
+from netbox_contract.spying import Hand, Spy
 from pinion.drivers.netbox import ExistsError, Interface, MissingError, NetBoxDriver, Prefix, RefusedError, VlanRecord
 from pinion.drivers.netbox.kinds import (
     CABLE,
@@ -21,24 +22,25 @@ from pinion.drivers.netbox.kinds import (
     TAG,
     VLAN,
     VLAN_GROUP,
+    Kind,
     UnknownNameError,
 )
 from pinion.drivers.netbox.store import Record, etag, identity
 
 
-def only(store: Spy, kind, name: str, value: str) -> Record:
+def only(store: Spy, kind: Kind, name: str, value: str) -> Record:
     """The one record for which a filter holds."""
     found = store.find(kind, {}, name, [value])
     assert len(found) == 1, f"{len(found)} {kind.name} for {name}={value}"
     return found[0]
 
 
-def patch(store: Spy, kind, record: Record, **fields) -> Record:
+def patch(store: Hand, kind: Kind, record: Record, **fields: JsonValue) -> Record:
     """A change by another hand."""
     return store.update(kind, [{"id": identity(record), **fields}], ["*"])[0]
 
 
-def marked(store: Spy, kind, mark: str) -> list[Record]:
+def marked(store: Spy, kind: Kind, mark: str) -> list[Record]:
     """Records with exactly this mark."""
     return store.find(kind, {}, f"cf_{MARK}", [mark])
 
@@ -95,8 +97,8 @@ def test_preview_sends_no_write(driver: NetBoxDriver, sample: Sample, spy: Spy) 
     driver.sites.diff(sample.site())
     driver.vlans.diff(sample.vlan())  # refers to a site and a group that are not there yet
     diff = driver.devices.diff(sample.pi())
-    assert {change.path for change in diff.changes} == {"", "interfaces[eth0]", "interfaces[eth0].addresses[%s]" % sample.pi().primary_address,
-                                                        "interfaces[eth0].cable"}  # fmt: skip
+    address = f"interfaces[eth0].addresses[{sample.pi().primary_address}]"
+    assert {change.path for change in diff.changes} == {"", "interfaces[eth0]", address, "interfaces[eth0].cable"}
     assert spy.writes == []
 
 
@@ -166,10 +168,10 @@ def test_mode_of_a_port_can_be_taken_away(driver: NetBoxDriver, sample: Sample) 
 # --- drift ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_renamed_vlan_is_found_and_named_again(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
+def test_a_renamed_vlan_is_found_and_named_again(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:
     sample.make(driver)
     vlan = marked(spy, VLAN, f"{sample.name}/vlan/edge")[0]
-    patch(spy, VLAN, vlan, name="renamed by hand")
+    patch(hand, VLAN, vlan, name="renamed by hand")
     read = driver.vlans.read(f"{sample.name}/edge")
     assert read is not None
     assert read.record.name == "renamed by hand"
@@ -183,10 +185,10 @@ def test_a_renamed_vlan_is_found_and_named_again(driver: NetBoxDriver, sample: S
     assert driver.vlans.apply(sample.vlan()).changes == ()
 
 
-def test_hidden_drift_is_told_and_repaired(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
+def test_hidden_drift_is_told_and_repaired(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:
     sample.make(driver)
     vlan = marked(spy, VLAN, f"{sample.name}/vlan/edge")[0]
-    patch(spy, VLAN, vlan, remove_tags=[{"slug": TAG}], status="reserved")
+    patch(hand, VLAN, vlan, remove_tags=[{"slug": TAG}], status="reserved")
     read = driver.vlans.read(f"{sample.name}/edge")
     assert read is not None
     assert len(read.other_drift) == 2
@@ -195,10 +197,10 @@ def test_hidden_drift_is_told_and_repaired(driver: NetBoxDriver, sample: Sample,
     assert applied.observed.other_drift == ()
 
 
-def test_a_deleted_prefix_comes_back(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
+def test_a_deleted_prefix_comes_back(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:
     sample.make(driver)
     prefix = only(spy, PREFIX, "prefix", sample.vlan().prefixes[0].prefix)
-    spy.delete(PREFIX, [identity(prefix)], ["*"])
+    hand.delete(PREFIX, [identity(prefix)], ["*"])
     read = driver.vlans.read(f"{sample.name}/edge")
     assert read is not None
     assert read.record.prefixes == ()
@@ -206,11 +208,11 @@ def test_a_deleted_prefix_comes_back(driver: NetBoxDriver, sample: Sample, spy: 
     assert only(spy, PREFIX, "prefix", sample.vlan().prefixes[0].prefix)
 
 
-def test_a_cable_that_lost_an_end_is_mended(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
+def test_a_cable_that_lost_an_end_is_mended(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:
     """NetBox leaves a cable in place when an interface at one end is deleted, with nothing there."""
     sample.make(driver, pis=1)
     port = marked(spy, INTERFACE, f"{sample.name}/device/tor-1/interface/Ethernet1")[0]
-    spy.delete(INTERFACE, [identity(port)], ["*"])
+    hand.delete(INTERFACE, [identity(port)], ["*"])
     cable = marked(spy, CABLE, f"{sample.name}/device/pi-01/cable/eth0")[0]
     assert cable["b_terminations"] == []
     read = driver.devices.read(f"{sample.name}/pi-01")
@@ -221,11 +223,11 @@ def test_a_cable_that_lost_an_end_is_mended(driver: NetBoxDriver, sample: Sample
     assert len(marked(spy, CABLE, f"{sample.name}/device/pi-01/cable/eth0")) == 1
 
 
-def test_scope_is_written_as_a_pair(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
+def test_scope_is_written_as_a_pair(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:
     """`scope_type` alone would keep the old number, which then names another object."""
     sample.make(driver)
     prefix = only(spy, PREFIX, "prefix", sample.vlan().prefixes[0].prefix)
-    patch(spy, PREFIX, prefix, scope_type=None, scope_id=None)
+    patch(hand, PREFIX, prefix, scope_type=None, scope_id=None)
     spy.writes.clear()
     driver.vlans.apply(sample.vlan())
     (write,) = spy.writes
@@ -236,15 +238,15 @@ def test_scope_is_written_as_a_pair(driver: NetBoxDriver, sample: Sample, spy: S
 # --- what is not ours -------------------------------------------------------------------------------------------------------
 
 
-def foreign_vlan(driver: NetBoxDriver, sample: Sample, spy: Spy) -> Record:
+def foreign_vlan(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> Record:
     """A VLAN in the site's group that Pinion did not make."""
     driver.sites.apply(sample.site())
     group = only(spy, VLAN_GROUP, "slug", sample.name)
-    return spy.create(VLAN, [{"vid": 101, "name": "made by hand", "group": identity(group)}])[0]
+    return hand.create(VLAN, [{"vid": 101, "name": "made by hand", "group": identity(group)}])[0]
 
 
-def test_what_exists_is_refused_unless_adopted(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
-    vlan = foreign_vlan(driver, sample, spy)
+def test_what_exists_is_refused_unless_adopted(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:
+    vlan = foreign_vlan(driver, sample, spy, hand)
     diff = driver.vlans.diff(sample.vlan())
     assert diff.exists
     assert [conflict.url for conflict in diff.conflicts] == [vlan["display_url"]]
@@ -259,8 +261,8 @@ def test_what_exists_is_refused_unless_adopted(driver: NetBoxDriver, sample: Sam
     assert driver.vlans.apply(sample.vlan()).changes == (), "once adopted, it needs no leave"
 
 
-def test_adopted_things_outlive_us(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
-    vlan = foreign_vlan(driver, sample, spy)
+def test_adopted_things_outlive_us(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:
+    vlan = foreign_vlan(driver, sample, spy, hand)
     driver.vlans.apply(sample.vlan(), adopt=True)
     deleted = driver.vlans.delete(sample.vlan().key)
     assert len(deleted.deleted) == 2, "its prefix and its range were ours"
@@ -268,23 +270,23 @@ def test_adopted_things_outlive_us(driver: NetBoxDriver, sample: Sample, spy: Sp
     after = only(spy, VLAN, "id", str(identity(vlan)))
     assert after["tags"] == []
     assert after["custom_fields"][MARK] is None
-    spy.delete(VLAN, [identity(vlan)], ["*"])
+    hand.delete(VLAN, [identity(vlan)], ["*"])
 
 
-def test_a_vlan_of_the_site_in_no_group_is_known(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
+def test_a_vlan_of_the_site_in_no_group_is_known(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:
     driver.sites.apply(sample.site())
     site = only(spy, SITE, "slug", sample.name)
-    vlan = spy.create(VLAN, [{"vid": 101, "name": "old", "site": identity(site)}])[0]
+    vlan = hand.create(VLAN, [{"vid": 101, "name": "old", "site": identity(site)}])[0]
     with pytest.raises(ExistsError):
         driver.vlans.apply(sample.vlan())
     assert driver.vlans.apply(sample.vlan(), adopt=True).observed.ids["vlan"] == identity(vlan)
 
 
-def test_foreign_units_can_be_read_for_import(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
+def test_foreign_units_can_be_read_for_import(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:
     sample.make(driver, pis=1)
     for kind in (DEVICE, INTERFACE, IP_ADDRESS, CABLE):
         for record in spy.find(kind, {}, f"cf_{MARK}__isw", [f"{sample.name}/device/pi-01"]):
-            patch(spy, kind, record, remove_tags=[{"slug": TAG}], custom_fields={MARK: None})
+            patch(hand, kind, record, remove_tags=[{"slug": TAG}], custom_fields={MARK: None})
     read = driver.devices.read(f"{sample.name}/pi-01")
     assert read is not None
     assert read.owner == "foreign"
@@ -297,18 +299,18 @@ def test_foreign_units_can_be_read_for_import(driver: NetBoxDriver, sample: Samp
     assert {one.object.split()[0] for one in left} >= {"device", "interface", "cable"}
     for kind, name, value in ((CABLE, "device_id", identity(only(spy, DEVICE, "name", "pi-01"))), (DEVICE, "id", None)):
         value = value or identity(only(spy, DEVICE, "name", "pi-01"))
-        spy.delete(kind, [identity(one) for one in spy.find(kind, {}, name, [str(value)])], ["*"])
+        hand.delete(kind, [identity(one) for one in spy.find(kind, {}, name, [str(value)])], ["*"])
 
 
-def test_shared_catalogue_objects_are_used_as_found(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
+def test_shared_catalogue_objects_are_used_as_found(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:
     from pinion.drivers.netbox.kinds import MANUFACTURER
 
-    maker = spy.create(MANUFACTURER, [{"name": "Acme by hand", "slug": f"acme-{sample.name}"}])[0]
+    maker = hand.create(MANUFACTURER, [{"name": "Acme by hand", "slug": f"acme-{sample.name}"}])[0]
     driver.sites.apply(sample.site())
     assert only(spy, MANUFACTURER, "id", str(identity(maker)))["name"] == "Acme by hand"
     driver.sites.delete(sample.name)
     assert only(spy, MANUFACTURER, "id", str(identity(maker)))
-    spy.delete(MANUFACTURER, [identity(maker)], ["*"])
+    hand.delete(MANUFACTURER, [identity(maker)], ["*"])
 
 
 def test_another_sites_address_is_not_taken(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
@@ -356,19 +358,19 @@ def test_a_site_in_use_stays_and_says_why(driver: NetBoxDriver, sample: Sample, 
     driver.sites.apply(sample.site())
 
 
-def test_a_strangers_prefix_keeps_the_site(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
+def test_a_strangers_prefix_keeps_the_site(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:
     driver.sites.apply(sample.site())
     site = only(spy, SITE, "slug", sample.name)
-    stranger = spy.create(
+    stranger = hand.create(
         PREFIX, [{"prefix": f"12.{sample.net}.0/24", "scope_type": "dcim.site", "scope_id": identity(site)}]
     )[0]
     left = driver.sites.delete(sample.name).left
     assert any("12." in one.reason for one in left)
     assert only(spy, PREFIX, "id", str(identity(stranger)))
-    spy.delete(PREFIX, [identity(stranger)], ["*"])
+    hand.delete(PREFIX, [identity(stranger)], ["*"])
 
 
-def test_a_strangers_address_keeps_the_device(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
+def test_a_strangers_address_keeps_the_device(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:
     sample.make(driver, pis=1)
     port = marked(spy, INTERFACE, f"{sample.name}/device/pi-01/interface/eth0")[0]
     body = {
@@ -376,11 +378,11 @@ def test_a_strangers_address_keeps_the_device(driver: NetBoxDriver, sample: Samp
         "assigned_object_type": "dcim.interface",
         "assigned_object_id": identity(port),
     }
-    stranger = spy.create(IP_ADDRESS, [body])[0]
+    stranger = hand.create(IP_ADDRESS, [body])[0]
     left = driver.devices.delete(sample.pi().key).left
     assert any("not made by Pinion" in one.reason for one in left)
     assert only(spy, IP_ADDRESS, "id", str(identity(stranger)))
-    spy.delete(IP_ADDRESS, [identity(stranger)], ["*"])
+    hand.delete(IP_ADDRESS, [identity(stranger)], ["*"])
 
 
 def test_undo_takes_an_apply_back(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
@@ -398,10 +400,10 @@ def test_undo_takes_an_apply_back(driver: NetBoxDriver, sample: Sample, spy: Spy
 # --- errors by object -------------------------------------------------------------------------------------------------------
 
 
-def test_one_bad_unit_does_not_stop_the_others(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
+def test_one_bad_unit_does_not_stop_the_others(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:
     driver.sites.apply(sample.site())
     group = only(spy, VLAN_GROUP, "slug", sample.name)
-    spy.update(VLAN_GROUP, [{"id": identity(group), "description": "x"}], ["*"])
+    hand.update(VLAN_GROUP, [{"id": identity(group), "description": "x"}], ["*"])
     good, other = sample.vlan(), VlanRecord(site=sample.name, name="control", vid=100)
     bad = VlanRecord(site=sample.name, name="bad", vid=102, prefixes=(Prefix(prefix=good.prefixes[0].prefix),))
     results = driver.vlans.apply_many([good, bad, other])
@@ -418,14 +420,14 @@ def test_a_missing_reference_is_named(driver: NetBoxDriver, sample: Sample) -> N
         driver.devices.apply(sample.pi())
 
 
-def test_unknown_names_never_leave_the_process(spy: Spy) -> None:
+def test_unknown_names_never_leave_the_process(spy: Spy, hand: Hand) -> None:
     with pytest.raises(UnknownNameError):
         spy.find(VLAN, {"bogus": "1"})
     with pytest.raises(UnknownNameError):
-        spy.create(PREFIX, [{"prefix": "10.9.9.0/24", "site": 1}])
+        hand.create(PREFIX, [{"prefix": "10.9.9.0/24", "site": 1}])
 
 
-def test_stale_versions_are_refused(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
+def test_stale_versions_are_refused(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:
     """Equal values move the version too, which is why we never send them."""
     from pinion.drivers.netbox.errors import ChangedError
 
@@ -433,12 +435,23 @@ def test_stale_versions_are_refused(driver: NetBoxDriver, sample: Sample, spy: S
     site = only(spy, SITE, "slug", sample.name)
     old = etag(site)
     assert old is not None
-    newer = patch(spy, SITE, site, description="")
+    newer = patch(hand, SITE, site, description="")
     assert etag(newer) != old
     with pytest.raises(ChangedError):
-        spy.update(SITE, [{"id": identity(site), "description": "lost"}], [old])
+        hand.update(SITE, [{"id": identity(site), "description": "lost"}], [old])
     with pytest.raises(ChangedError):
-        spy.delete(SITE, [identity(site)], [old])
+        hand.delete(SITE, [identity(site)], [old])
+
+
+def test_what_another_hand_changed_meanwhile_is_not_lost(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
+    """The driver may still believe the old listing: its write names the version it was decided on, is refused, and is decided anew."""
+    sample.make(driver)
+    assert driver.vlans.read(f"{sample.name}/edge") is not None
+    vlan = marked(spy, VLAN, f"{sample.name}/vlan/edge")[0]
+    spy.store.update(VLAN, [{"id": identity(vlan), "role": None}], ["*"])
+    driver.vlans.apply(sample.vlan(description="other"))
+    driver.forget()
+    assert driver.vlans.diff(sample.vlan(description="other")).empty
 
 
 # --- many at once ----------------------------------------------------------------------------------------------------------

@@ -78,9 +78,10 @@ class Sample:
 
     def pi(self, number: int = 1, **changes: object) -> DeviceRecord:
         address = f"10.{self.net}.{number + 9}/24"
+        high, low = map(int, self.net.split("."))
         interface = {
-            "name": "eth0", "type": "1000base-t", "mac": f"02:00:{int(self.net.split('.')[0]):02X}:{int(self.net.split('.')[1]):02X}:00:{number:02X}",
-            "mtu": 1500, "addresses": [address], "cable": CableTo(device="tor-1", interface=f"Ethernet{number}"), **changes,
+            "name": "eth0", "type": "1000base-t", "mac": f"02:00:{high:02X}:{low:02X}:00:{number:02X}", "mtu": 1500,
+            "addresses": [address], "cable": CableTo(device="tor-1", interface=f"Ethernet{number}"), **changes,
         }  # fmt: skip
         primary = address if address in interface["addresses"] else None
         return self._device(

@@ -67,3 +67,23 @@ class Spy:
             self._lost.remove((method, kind))
             raise UnreachableError(f"{kind.name} list", "the answer was lost", self.url, maybe_applied=True)
         return result
+
+
+class Hand:
+    """Writes by somebody else, whom the driver does not know of until it asks anew."""
+
+    def __init__(self, store: RecordStore, forget: Callable[[], None]) -> None:
+        self._store = store
+        self._forget = forget
+
+    def create(self, kind: Kind, bodies: Sequence[Body]) -> list[Record]:
+        self._forget()
+        return self._store.create(kind, bodies)
+
+    def update(self, kind: Kind, patches: Sequence[Body], etags: Sequence[str]) -> list[Record]:
+        self._forget()
+        return self._store.update(kind, patches, etags)
+
+    def delete(self, kind: Kind, ids: Sequence[int], etags: Sequence[str]) -> None:
+        self._forget()
+        self._store.delete(kind, ids, etags)

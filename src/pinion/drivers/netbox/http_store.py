@@ -43,16 +43,18 @@ class HttpStore:
     """A `RecordStore` on a NetBox server.
 
     *url*: without `/api`. *token*: v1 or v2. *ca_file*: a PEM bundle, None for the system's. Time-outs in seconds: *connect_timeout*,
-    *read_timeout* (between two pieces of an answer), *total_time* (one call with its repetitions).
+    *read_timeout* (between two pieces of an answer), *total_time* (one call with its repetitions). *page*: records in one answer.
     """
 
     def __init__(
         self, url: str, token: str, *, ca_file: str | None = None,
         connect_timeout: float = 5.0, read_timeout: float = 60.0, total_time: float = 120.0, connections: int = 8,
+        page: int = PAGE,
     ) -> None:  # fmt: skip
         self._url = url.rstrip("/")
         self._timeouts = (connect_timeout, read_timeout)
         self._total_time = total_time
+        self._page = page
         self._api = pynetbox.api(self._url, token=token)
         session = requests.Session()
         session.trust_env = False  # a proxy or a .netrc of the user's must not see the token
@@ -132,14 +134,14 @@ class HttpStore:
         start = 0
         while True:
             body = self._get(
-                f"{kind.name} list", self._endpoint(kind), [*query, ("limit", str(PAGE)), ("start", str(start))]
+                f"{kind.name} list", self._endpoint(kind), [*query, ("limit", str(self._page)), ("start", str(start))]
             )
             results = body.get("results")
             if not isinstance(results, list):
                 raise RefusedError(f"{kind.name} list", "the answer is not a NetBox list", self._endpoint(kind))
             records = [record for record in results if isinstance(record, dict)]
             yield from records
-            if len(records) < PAGE:
+            if len(records) < self._page:
                 return
             start = identity(records[-1]) + 1
 

@@ -5,20 +5,32 @@ from __future__ import annotations
 import pytest
 from netbox_contract.contract import *  # noqa: F403 - pytest collects the tests of the contract here
 from netbox_contract.samples import Sample
-from netbox_contract.spying import Spy
+from netbox_contract.spying import Hand, Spy
 
 from pinion.drivers.netbox import NetBoxDriver
 from pinion.drivers.netbox.memory import MemoryStore
 
 
-@pytest.fixture(params=[(4, 6), (4, 7)], ids=["4.6", "4.7"])
-def spy(request: pytest.FixtureRequest) -> Spy:
-    return Spy(MemoryStore(request.param))
+@pytest.fixture(params=[((4, 6), 0.0), ((4, 7), 0.0), ((4, 7), 60.0)], ids=["4.6", "4.7", "4.7-listings-kept"])
+def mode(request: pytest.FixtureRequest) -> tuple[tuple[int, int], float]:
+    """Whose behaviour, and how long listings are kept."""
+    found: tuple[tuple[int, int], float] = request.param
+    return found
 
 
 @pytest.fixture
-def driver(spy: Spy) -> NetBoxDriver:
-    return NetBoxDriver.on(spy, window=0.02)
+def spy(mode: tuple[tuple[int, int], float]) -> Spy:
+    return Spy(MemoryStore(mode[0]))
+
+
+@pytest.fixture
+def driver(spy: Spy, mode: tuple[tuple[int, int], float]) -> NetBoxDriver:
+    return NetBoxDriver.on(spy, window=0.02, fresh=mode[1])
+
+
+@pytest.fixture
+def hand(spy: Spy, driver: NetBoxDriver) -> Hand:
+    return Hand(spy.store, driver.forget)
 
 
 @pytest.fixture
