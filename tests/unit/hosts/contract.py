@@ -1,0 +1,160 @@
+"""What any `Machine` must do, in memory or real: each function gets a machine and asserts. Plain Python, so it also runs on a lab host.
+
+*FOLDER* and the names below belong to the contract; on a real host they are made and removed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pinion.drivers.hosts.onhost.journal import Journal, Original
+from pinion.drivers.hosts.onhost.machine import FileState, HostError, Machine, UnitState
+from pinion.drivers.hosts.onhost.wanted import File, Unit, User
+
+FOLDER = "/etc/pinion-contract"
+#: In Debian and on no lab host; needs nothing that a lab host lacks.
+PACKAGE = "hostname-contract-none"
+#: Installed on every Debian host, and needed by others.
+NEEDED = "libc6"
+USER = User(
+    "contract",
+    system=True,
+    comment="Contract",
+    home="/var/lib/contract",
+    create_home=True,
+    shell="/bin/sh",
+    groups=("adm",),
+)
+UNIT = "ssh.service"
+SYSCTL = "net.ipv4.tcp_keepalive_time"
+
+
+def file(content: str, *, validate: str | None = None) -> File:
+    """A file of the contract."""
+    return File(f"{FOLDER}/a.conf", "root", "root", 0o640, content, (), validate, confirm=False)
+
+
+def refused(action: Callable[[], object], words: str) -> None:
+    """Assert that *action* is refused with *words*."""
+    said = ""
+    try:
+        action()
+    except HostError as error:
+        said = str(error)
+    assert words in said
+
+
+def a_file_is_replaced_whole(machine: Machine) -> None:
+    path = f"{FOLDER}/a.conf"
+    assert machine.files.read(path) is None
+    first = FileState("ä\x00\udcff\n", "root", "root", 0o640)
+    machine.files.put(path, first)
+    assert machine.files.read(path) == first
+    second = FileState("", "root", "root", 0o600)
+    machine.files.put(path, second)
+    assert machine.files.read(path) == second
+    machine.files.remove(path)
+    machine.files.remove(path)
+    assert machine.files.read(path) is None
+
+
+def a_missing_package_is_not_installed(machine: Machine) -> None:
+    assert machine.packages.installed([PACKAGE, NEEDED]) == {NEEDED}
+    assert machine.packages.installed([]) == frozenset()
+    refused(lambda: machine.packages.install([PACKAGE]), PACKAGE)
+
+
+def a_needed_package_is_not_removed(machine: Machine) -> None:
+    refusal = machine.packages.remove(NEEDED)
+    assert refusal
+    assert machine.packages.installed([NEEDED]) == {NEEDED}
+
+
+def a_user_is_made_changed_and_removed(machine: Machine) -> None:
+    assert machine.accounts.read(USER) is None
+    assert not machine.accounts.exists(USER.name)
+    machine.accounts.put(USER)
+    made = machine.accounts.read(USER)
+    assert made is not None
+    assert (made.comment, made.home, made.shell, made.groups) == ("Contract", USER.home, "/bin/sh", {"adm"})
+    assert made.home_exists
+    assert made.whole
+    changed = User(USER.name, True, "Changed", USER.home, True, "/usr/sbin/nologin", ("adm", "mail"))
+    machine.accounts.put(changed)
+    now = machine.accounts.read(changed)
+    assert now is not None
+    assert (now.comment, now.shell, now.groups) == ("Changed", "/usr/sbin/nologin", {"adm", "mail"})
+    machine.accounts.remove(USER.name)
+    assert machine.accounts.read(USER) is None
+
+
+def a_sysctl_is_set_and_an_unknown_one_refused(machine: Machine) -> None:
+    before = machine.kernel.read(SYSCTL)
+    assert before is not None
+    machine.kernel.set(SYSCTL, "1234")
+    assert machine.kernel.read(SYSCTL) == "1234"
+    machine.kernel.set(SYSCTL, before)
+    assert machine.kernel.read("net.ipv4.no_such_parameter") is None
+    refused(lambda: machine.kernel.set("net.ipv4.no_such_parameter", "1"), "no_such_parameter")
+
+
+def units_are_read_and_an_unknown_one_is_off(machine: Machine) -> None:
+    states = machine.units.read([UNIT, "no-such.service"])
+    assert states == {
+        UNIT: UnitState(enabled=True, active=True),
+        "no-such.service": UnitState(enabled=False, active=False),
+    }
+    machine.units.put(Unit(UNIT, enabled=True, active=True))
+    machine.units.reload(UNIT)
+    assert machine.units.read([UNIT])[UNIT].active
+    refused(lambda: machine.units.put(Unit("no-such.service", enabled=True, active=True)), "no-such.service")
+
+
+def a_journal_is_kept_and_dropped_when_empty(machine: Machine) -> None:
+    assert not machine.journals.read("contract")
+    kept = Journal(
+        packages=["b", "a"],
+        users=["u"],
+        files={
+            "/x": Original(None, None, None, None, ["ssh.service"], True),
+            "/y": Original("\udcff", "root", "adm", 0o640, [], False),
+        },
+        sysctls={"a.b": "1 2"},
+        units={"x.service": (True, False)},
+        reload=["ssh.service"],
+    )
+    machine.journals.write("contract", kept)
+    assert machine.journals.read("contract").to_json() == kept.to_json()
+    machine.journals.write("contract", Journal())
+    assert not machine.journals.read("contract")
+
+
+def only_one_run_at_a_time(machine: Machine) -> None:
+    with machine.guard.lock(0, "first") as waited:
+        assert waited < 5
+        refused(lambda: machine.guard.lock(0, "second").__enter__(), "first")
+    with machine.guard.lock(0, "third"):
+        pass
+
+
+def a_guard_is_armed_until_it_is_disarmed(machine: Machine) -> None:
+    assert not machine.guard.armed("contract")
+    assert not machine.guard.disarm("contract")
+    machine.guard.arm("contract", {f"{FOLDER}/a.conf": None}, [], 600)
+    machine.guard.arm("contract", {f"{FOLDER}/a.conf": FileState("later", "root", "root", 0o644)}, [], 600)
+    assert machine.guard.armed("contract")
+    assert machine.guard.disarm("contract")
+    assert not machine.guard.armed("contract")
+
+
+CONTRACT: tuple[Callable[[Machine], None], ...] = (
+    a_file_is_replaced_whole,
+    a_missing_package_is_not_installed,
+    a_needed_package_is_not_removed,
+    a_user_is_made_changed_and_removed,
+    a_sysctl_is_set_and_an_unknown_one_refused,
+    units_are_read_and_an_unknown_one_is_off,
+    a_journal_is_kept_and_dropped_when_empty,
+    only_one_run_at_a_time,
+    a_guard_is_armed_until_it_is_disarmed,
+)

@@ -1,0 +1,28 @@
+"""Sites for tests of hosts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from pinion.plan import Plan, plan
+from pinion.site.loader import load
+from pinion.site.model import Site
+
+REPOSITORY = Path(__file__).parents[3]
+LAB = REPOSITORY / "inventories/lab/site.yml"
+DC = REPOSITORY / "inventories/dc-rack-12/site.yml"
+#: A public key that nobody has the private half of.
+ADMIN = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILM+rvN+ot98qgEN796jTiQfZfG1KaT0PtFDJ/XFSqti ops@example"
+
+
+def planned(path: Path, **changes: object) -> Plan:
+    """The plan of the site file *path* with some top-level keys replaced; None removes a key."""
+    stated = yaml.safe_load(path.read_text()) | changes
+    return plan(Site.model_validate({key: value for key, value in stated.items() if value is not None}))
+
+
+def plan_of_file(path: Path) -> Plan:
+    """The plan of the site file *path* as it is."""
+    return plan(load(path))

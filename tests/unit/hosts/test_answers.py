@@ -1,0 +1,94 @@
+"""What hosts answered, collected; how the command ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from unit.hosts.sites import LAB, REPOSITORY, planned
+
+from pinion.cli.hosts import ansible, chosen, exit_code, pyinfra
+from pinion.drivers.hosts.answers import Answer, HostResult, append, collect
+
+CHANGE = {"kind": "file", "subject": "/x", "before": "old secret", "after": "new secret"}
+
+
+def test_answers_of_one_host_come_together_and_silence_is_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / "answers"
+    append(path, Answer("a", changes=(CHANGE,)))
+    append(path, Answer("a"))
+    append(path, Answer("b", error="apt-get: disk full"))
+    append(path, Answer("b", error="apt-get: disk full"))
+    found = collect(path, ("a", "b", "c"))
+    assert found["a"].changes == [CHANGE]
+    assert found["a"].errors == []
+    assert found["b"].errors == ["apt-get: disk full"]
+    assert "no answer" in found["c"].errors[0]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_without_a_file_nobody_answered(tmp_path: Path) -> None:
+    assert all(result.errors for result in collect(tmp_path / "none", ("a", "b")).values())
+
+
+def test_contents_of_files_are_not_in_the_json() -> None:
+    assert "secret" not in json.dumps(HostResult(changes=[CHANGE]).as_json())
+
+
+def test_exit_codes() -> None:
+    fine, differs, failed = HostResult(), HostResult(changes=[CHANGE]), HostResult(errors=["x"])
+    assert exit_code({"a": fine}, 0, check=False) == 0
+    assert exit_code({"a": differs}, 0, check=False) == 0
+    assert exit_code({"a": differs}, 0, check=True) == 1
+    assert exit_code({"a": fine, "b": failed}, 0, check=False) == 1
+    assert exit_code({"a": fine}, 3, check=False) == 2
+
+
+def test_a_limit_is_a_name_or_a_group() -> None:
+    plan = planned(LAB)
+    assert chosen(plan, ()) == tuple(host.name for host in plan.hosts)
+    assert chosen(plan, ("pi-0[12]", "nv-1")) == ("nv-1", "pi-01", "pi-02")
+    assert chosen(plan, ("pis",)) == ("pi-01", "pi-02", "pi-03", "pi-04")
+    assert chosen(plan, ("nobody",)) == ()
+
+
+def test_a_check_changes_nothing_by_either() -> None:
+    assert "--check" in ansible(LAB, ["a", "b"], check=True)
+    assert "--check" not in ansible(LAB, ["a", "b"], check=False)
+    assert "--dry" in pyinfra(LAB, ["a", "b"], check=True)
+    assert "-y" not in pyinfra(LAB, ["a", "b"], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace without a way out needs root")
+@pytest.mark.parametrize("by", ["ansible", "pyinfra"])
+def test_hosts_that_cannot_be_reached_have_failed(by: str) -> None:
+    done = subprocess.run(
+        [
+            "unshare",
+            "--net",
+            sys.executable,
+            "-m",
+            "pinion",
+            "converge",
+            str(LAB),
+            "--by",
+            by,
+            "--limit",
+            "pi-0[12]",
+            "--json",
+        ],
+        cwd=REPOSITORY,
+        env=os.environ | {"PINION_ROOT": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["failed"] == ["pi-01", "pi-02"]
+    assert answer["changed"] == 0
+    assert all(host["errors"] for host in answer["hosts"].values())
