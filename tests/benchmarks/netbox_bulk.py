@@ -49,8 +49,15 @@ class Site:
 
     def _device(self, name: str, interfaces: tuple[Interface, ...], primary: str | None = None) -> DeviceRecord:
         return DeviceRecord(
-            site=self.name, name=name, role="pi", manufacturer="acme", device_type="box", rack="r1", interfaces=interfaces, primary_address=primary
-        )  # fmt: skip
+            site=self.name,
+            name=name,
+            role="pi",
+            manufacturer="acme",
+            device_type="box",
+            rack="r1",
+            interfaces=interfaces,
+            primary_address=primary,
+        )
 
     def address(self, n: int) -> str:
         """Address of the n-th device."""

@@ -254,7 +254,7 @@ class UnitDriver(Generic[D]):
     def _observe_all(self, world: World, keys: Sequence[str]) -> list[Observed[D] | None]:
         kinds = KINDS_OF_UNIT[self._shape.stem]
         marks = [self._shape.mark(key) for key in keys]
-        world.load_all({kind: ((), marks) for kind in kinds})
+        world.load_all(dict.fromkeys(kinds, ((), marks)))
         parts = {kind: world.by_unit(kind, marks) for kind in kinds}
         if self._shape.main is DEVICE:
             self._load_vlans(world, [record for unit in parts[INTERFACE].values() for record in unit])

@@ -394,8 +394,8 @@ class Engine:
                 Change(
                     path,
                     "update",
-                    served_word(found.record.get(name)),
-                    self._resolver.show(value),
+                    _site_word(name, served_word(found.record.get(name))),
+                    _site_word(name, self._resolver.show(value)),
                     item.want.label,
                     where,
                 )
@@ -455,6 +455,11 @@ def served_word(value: JsonValue) -> JsonValue:
     if isinstance(value, list):
         return [_end_word(item) for item in value]
     return value
+
+
+def _site_word(name: str, word: JsonValue) -> JsonValue:
+    """NetBox's word for a choice in the site file's."""
+    return "trunk" if name == "mode" and word == "tagged" else word
 
 
 def _end_word(item: JsonValue) -> JsonValue:

@@ -265,7 +265,11 @@ def _expand_interface(unit: DeviceRecord, one: Interface) -> list[Want]:
         f"interfaces[{one.name}]",
     )
     label = f"interface {one.name} of {unit.name}"
-    mac = Ref(MAC_ADDRESS, f"{mark}/mac/{one.name}", f"MAC address {one.mac}") if one.mac else None
+    mac = (
+        Ref(MAC_ADDRESS, f"{mark}/mac/{one.name}", f"MAC address {one.mac}", (("mac_address", one.mac),))
+        if one.mac
+        else None
+    )
     device = _device_ref(unit.site, unit.name)
     wants = [
         Want(

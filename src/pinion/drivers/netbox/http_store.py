@@ -12,10 +12,12 @@ Invariants:
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pynetbox
@@ -25,7 +27,7 @@ from pydantic import JsonValue
 from requests.adapters import HTTPAdapter
 
 from pinion.drivers.netbox.answers import plain_error, write_error
-from pinion.drivers.netbox.errors import DeniedError, NetBoxError, RefusedError, UnreachableError
+from pinion.drivers.netbox.errors import NetBoxError, RefusedError, UnreachableError
 from pinion.drivers.netbox.kinds import SUPPORTED, Kind, check_fields, check_filters
 from pinion.drivers.netbox.results import ServerFacts
 from pinion.drivers.netbox.retry import Budget, retry_after
@@ -36,6 +38,8 @@ PAGE = 1000
 #: gunicorn refuses a request line over 4,094 bytes; the rest of the line needs some.
 _LONGEST_QUERY = 3600
 _UNKNOWN_CHOICE = re.compile(r"(\w+): Select a valid choice\. (\S+) is not one of the available choices")
+#: How often a plain 500 is asked again: it seldom passes, unlike those of a server that is starting or full.
+_ERRORS_OF_THE_APPLICATION = 4
 _PASSING = frozenset({429, 500, 502, 503, 504})
 
 
@@ -58,7 +62,7 @@ class HttpStore:
         self._api = pynetbox.api(self._url, token=token)
         session = requests.Session()
         session.trust_env = False  # a proxy or a .netrc of the user's must not see the token
-        session.verify = ca_file or True
+        session.verify = ca_file or _system_authorities()
         session.headers["Authorization"] = f"Bearer {token}" if token.startswith("nbt_") else f"Token {token}"
         session.headers["Accept"] = "application/json"
         adapter = HTTPAdapter(pool_connections=1, pool_maxsize=connections, max_retries=0)
@@ -217,7 +221,9 @@ class HttpStore:
                 if answer.status_code == 200:
                     raise RefusedError(what, "the answer is not JSON of a NetBox", url)
                 failure = plain_error(answer.status_code, body, what, url)
-                if answer.status_code not in _PASSING:
+                if answer.status_code not in _PASSING or (
+                    answer.status_code == 500 and budget.attempts >= _ERRORS_OF_THE_APPLICATION
+                ):
                     raise failure
                 asked = retry_after(answer.headers.get("Retry-After"))
             if not budget.pause(asked):
@@ -247,7 +253,7 @@ class HttpStore:
             allow_redirects=False,
         )
         if answer.is_redirect:
-            raise DeniedError(
+            raise RefusedError(
                 "NetBox",
                 f"redirects to {answer.headers.get('Location', 'elsewhere')}; state the address it points to",
                 url,
@@ -255,7 +261,21 @@ class HttpStore:
         return answer
 
     def _endpoint(self, kind: Kind) -> str:
-        return f"{self._api.base_url}/{kind.path}/"
+        app, name = kind.path.split("/")
+        endpoint = getattr(getattr(self._api, app), name.replace("-", "_"))
+        return f"{endpoint.url}/"
+
+
+def _system_authorities() -> str | bool:
+    """The machine's own bundle of authorities; the library would take one that it ships."""
+    for found in (
+        os.environ.get("SSL_CERT_FILE"),
+        "/etc/ssl/certs/ca-certificates.crt",
+        "/etc/pki/tls/certs/ca-bundle.crt",
+    ):
+        if found and Path(found).exists():
+            return found
+    return True
 
 
 def _queries(

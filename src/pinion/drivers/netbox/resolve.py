@@ -93,7 +93,7 @@ class Resolver:
         if isinstance(value, Ref):
             last = value.natural[-1][1] if value.natural else value.label
             named = dict(value.natural)
-            for name in ("name", "slug", "address"):
+            for name in ("name", "slug", "address", "mac_address"):
                 if isinstance(word := named.get(name), str):
                     return word
             return last if isinstance(last, str) else value.label
