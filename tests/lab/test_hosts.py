@@ -1,0 +1,420 @@
+"""Hosts in the lab: Ansible and pyinfra do the same; checks foretell it; what is killed is finished; nobody is locked out."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from lab.hosts_rack import REPOSITORY, HostsRack, Watch, kill_tree
+
+from pinion.drivers.hosts.bundle import program
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and mounts need root"),
+]
+
+OTHER = {"ansible": "pyinfra", "pyinfra": "ansible"}
+#: Changed by hand on a converged host: one of each kind.
+DRIFT = """
+dpkg --remove tcpdump >/dev/null
+usermod -s /bin/sh ops
+gpasswd -d ops adm >/dev/null
+sysctl -qw net.core.somaxconn=77
+chmod 0666 /etc/sysctl.d/80-pinion-os-tuning.conf
+echo 'PermitRootLogin yes' >/etc/ssh/sshd_config.d/10-pinion.conf
+"""
+
+
+@pytest.fixture(scope="module")
+def rack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostsRack]:
+    """One running instance; its hosts are fresh when the first test comes to them."""
+    made = HostsRack.make(tmp_path_factory.mktemp("hosts"), "t-hosts")
+    try:
+        made.up()
+        yield made
+    finally:
+        made.run("down", "--purge", expect=None)
+
+
+@pytest.fixture(scope="module")
+def converged(rack: HostsRack) -> HostsRack:
+    """The same, with every host at its planned state."""
+    rack.converge("ansible")
+    return rack
+
+
+def subjects(answer: dict[str, dict[str, dict[str, list[dict[str, str]]]]], name: str) -> list[tuple[str, str]]:
+    """Kind and subject of each change of one host."""
+    return [(change["kind"], change["subject"]) for change in answer["hosts"][name]["changes"]]
+
+
+def test_either_makes_the_same_host_and_the_other_finds_nothing_to_do(rack: HostsRack) -> None:
+    fresh = {"ansible": "pi-01", "pyinfra": "pi-02"}
+    before = rack.snapshot("pi-01")
+    foretold = {by: rack.converge(by, "--check", "--limit", name, expect=1) for by, name in fresh.items()}
+    assert rack.snapshot("pi-01") == before, "a check changed something"
+    done = {by: rack.converge(by, "--limit", name) for by, name in fresh.items()}
+    for by, name in fresh.items():
+        assert done[by]["failed"] == []
+        assert done[by]["hosts"] == foretold[by]["hosts"], f"{by} did what its check did not say"
+        kinds = {kind for kind, _ in subjects(done[by], name)}
+        assert kinds == {"package", "user", "file", "sysctl"}
+    assert subjects(done["ansible"], "pi-01") == subjects(done["pyinfra"], "pi-02")
+
+    shots = {name: rack.snapshot(name) for name in fresh.values()}
+    assert len(shots["pi-01"]) > 500
+    assert shots["pi-01"] != before
+    assert shots["pi-01"] == shots["pi-02"]
+
+    for by, name in fresh.items():
+        for again in (OTHER[by], by):
+            assert rack.converge(again, "--limit", name)["changed"] == 0
+            assert rack.converge(again, "--check", "--limit", name)["changed"] == 0
+        assert rack.snapshot(name) == shots[name]
+
+
+def test_the_checks_of_the_plan_hold_and_find_what_does_not(converged: HostsRack) -> None:
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(REPOSITORY / "tests/hosts"), "--site"]
+    held = converged.inside(*argv, str(converged.site), "--hosts", "pi-01,mgmt-1")
+    assert " passed" in held.stdout
+    assert "skipped" not in held.stdout
+    converged.on(
+        "pi-01", "sysctl -qw net.core.somaxconn=77; chmod 0600 /etc/ssh/authorized_keys.d/ops; usermod -p x ops"
+    )
+    broken = converged.inside(*argv, str(converged.site), "--hosts", "pi-01", expect=1)
+    failed = {
+        line.partition("os_tuning.")[2].partition("]")[0] for line in broken.stdout.splitlines() if "FAILED" in line
+    }
+    assert failed == {"sysctl.net.core.somaxconn", "file./etc/ssh/authorized_keys.d/ops", "login.ops"}
+    converged.on("pi-01", "usermod -p '*' ops")
+    assert converged.converge("pyinfra", "--limit", "pi-01")["changed"] == 2
+
+
+@pytest.mark.parametrize("by", ["ansible", "pyinfra"])
+def test_what_was_changed_by_hand_is_shown_and_repaired(converged: HostsRack, by: str) -> None:
+    shot = converged.snapshot("pi-02")
+    converged.on("pi-02", DRIFT)
+    done = converged.inside(
+        *([sys.executable, "-m", "pinion", "converge", str(converged.site), "--by", by, "--check", "--limit", "pi-02"]),
+        expect=1,
+    )
+    assert "PermitRootLogin yes" in done.stderr  # the diff, with the line that must go
+    answer = converged.converge(by, "--limit", "pi-02")
+    assert subjects(answer, "pi-02") == [
+        ("package", "tcpdump"),
+        ("user", "ops"),
+        ("file", "/etc/sysctl.d/80-pinion-os-tuning.conf"),
+        ("file", "/etc/ssh/sshd_config.d/10-pinion.conf"),
+        ("sysctl", "net.core.somaxconn"),
+    ]
+    assert converged.snapshot("pi-02") == shot
+
+
+def test_a_host_that_is_gone_has_failed_and_the_others_are_done(converged: HostsRack) -> None:
+    converged.on("pi-03", "systemctl stop ssh.service ssh.socket 2>/dev/null; true")
+    try:
+        for by in ("ansible", "pyinfra"):
+            converged.on("pi-04", "sysctl -qw net.core.somaxconn=77")
+            answer = converged.converge(by, "--limit", "pi-0[34]", expect=1)
+            assert answer["failed"] == ["pi-03"]
+            assert subjects(answer, "pi-04") == [("sysctl", "net.core.somaxconn")]
+    finally:
+        converged.on("pi-03", "systemctl start ssh.service")
+
+
+def test_a_host_with_another_key_is_refused(converged: HostsRack) -> None:
+    known = converged.store.ssh / "known_hosts"
+    right = known.read_text()
+    lines = {line.split(" ", 1)[0].split(",")[0]: line for line in right.splitlines()}
+    wrong = lines["pi-01"].rsplit(" ", 1)[0] + " " + lines["pi-02"].rsplit(" ", 1)[1]
+    known.write_text(right.replace(lines["pi-01"], wrong))
+    try:
+        for by in ("ansible", "pyinfra"):
+            assert converged.converge(by, "--limit", "pi-01", expect=1)["failed"] == ["pi-01"]
+    finally:
+        known.write_text(right)
+
+
+#: Runs a request on the host and kills it, by SIGKILL, before its *n*-th effect: a file opened for writing, renamed, removed or changed, or
+#: a program started. Prints how many there were when none was left to kill at.
+KILLED = """
+import json, os, signal, sys
+sys.path.insert(0, "/run/onhost.zip")
+from onhost.main import answer, this_host
+number, seen = int(sys.argv[1]), 0
+def hook(event, arguments):
+    global seen
+    writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+    if writes or event in {"os.rename", "os.remove", "os.mkdir", "os.chmod", "os.chown", "os.truncate", "subprocess.Popen"}:
+        seen += 1
+        if seen == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+request = json.load(open("/run/request.json"))
+sys.addaudithook(hook)
+answer(request, this_host())
+print(seen)
+"""
+
+
+def test_a_run_killed_before_any_of_its_effects_is_finished_by_the_next(converged: HostsRack) -> None:
+    rack, name = converged, "pi-03"
+    shot = rack.snapshot(name)
+    machine, request = rack.machine(name), {"action": "apply", "concern": rack.concern(name).model_dump(mode="json")}
+    import base64
+
+    rack.on(name, "rm -f /run/onhost.zip")
+    machine.run(["/bin/sh", "-c", "base64 -d >/run/onhost.zip"], input=program())
+    machine.run(["/bin/sh", "-c", "cat >/run/request.json"], input=json.dumps(request | {"wait": 60, "who": "test"}))
+    machine.run(["/bin/sh", "-c", "cat >/run/killed.py"], input=KILLED)
+    assert base64.b64decode(program())[:2] == b"PK"
+
+    # dpkg's own steps are dpkg's to keep whole; a package takes longest, so it is among what is killed only now and then
+    drift = (
+        DRIFT.replace("dpkg --remove tcpdump >/dev/null", "")
+        + "userdel edge-runtime; rm -r /etc/ssh/authorized_keys.d; "
+    )
+    rack.on(name, drift)
+    effects = int(rack.on(name, "python3 /run/killed.py 0"))
+    rack.on(name, drift)
+    assert effects > 30
+
+    points = sorted(random.Random(20250301).sample(range(1, effects + 1), 20))
+    with Watch(rack, name) as watch:
+        for point in points:
+            rack.on(name, drift)
+            killed = machine.run(["python3", "/run/killed.py", str(point)], check=False)
+            assert killed.returncode in {-9, 137}, f"point {point}: {killed}"
+            answer = rack.ask(name, "apply", request["concern"])
+            assert "error" not in answer, f"point {point}: {answer}"
+            if answer["confirm"]:
+                assert "error" not in rack.ask(name, "confirm", request["concern"]), f"point {point}"
+            now = rack.snapshot(name)
+            assert now == shot, f"point {point}: {set(now) ^ set(shot)}"
+    assert watch.logins > 10
+    assert watch.outages == []
+    assert rack.converge("ansible", "--limit", name)["changed"] == 0
+
+
+def test_a_killed_controller_is_followed_by_one_that_finishes(converged: HostsRack) -> None:
+    rack, name = converged, "pi-04"
+    shot = rack.snapshot(name)
+    moments = random.Random(20250302)
+    with Watch(rack, name) as watch:
+        for number in range(10):
+            by = ("ansible", "pyinfra")[number % 2]
+            rack.on(name, DRIFT)
+            run = subprocess.Popen(
+                rack.converge_command(by, "--limit", name),
+                env=rack.environment,
+                cwd=REPOSITORY,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,
+            )
+            time.sleep(moments.uniform(0.5, 6.0))
+            kill_tree(run)
+            answer = rack.converge(OTHER[by] if number % 3 else by, "--limit", name)
+            assert answer["failed"] == []
+            assert rack.snapshot(name) == shot, f"kill {number} of {by}"
+    assert watch.logins > 10
+    assert watch.outages == []
+
+
+def test_two_runs_at_once_wait_for_each_other(converged: HostsRack) -> None:
+    rack, name = converged, "pi-04"
+    shot = rack.snapshot(name)
+    rack.on(name, DRIFT)
+    with ThreadPoolExecutor() as pool:
+        runs = [pool.submit(rack.converge, by, "--limit", name) for by in ("ansible", "pyinfra", "ansible")]
+        answers = [run.result() for run in runs]
+    assert [answer["failed"] for answer in answers] == [[], [], []]
+    assert sorted(answer["changed"] for answer in answers) == [0, 0, 5]
+    assert rack.snapshot(name) == shot
+
+
+def test_a_run_that_may_not_wait_names_the_one_at_work(converged: HostsRack) -> None:
+    concern = converged.concern("pi-04").model_dump(mode="json")
+    converged.on("pi-04", "echo 'noon (process 1, somebody)' >/run/pinion-converge.lock")
+    hold = subprocess.Popen(
+        converged.ssh_command("pi-04", "sudo flock /run/pinion-converge.lock sleep 8"), env=converged.environment
+    )
+    try:
+        time.sleep(2)
+        refused = converged.ask("pi-04", "apply", concern, wait=0)
+        assert "another run is at work on this host since noon (process 1, somebody)" in refused["error"]
+        waited = converged.ask("pi-04", "apply", concern, wait=60)
+        assert waited["waited"] > 0.5
+    finally:
+        hold.wait(timeout=30)
+
+
+@pytest.mark.parametrize("held", ["/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock"])
+def test_a_held_package_lock_is_waited_for(converged: HostsRack, held: str) -> None:
+    converged.on("pi-01", "dpkg --remove tcpdump")
+    hold = f"import fcntl,time; f=open('{held}','w'); fcntl.lockf(f,fcntl.LOCK_EX); print('held',flush=True); time.sleep(6)"
+    holder = subprocess.Popen(
+        converged.ssh_command("pi-01", f'sudo python3 -c "{hold}"'),
+        env=converged.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    started = time.monotonic()
+    assert subjects(converged.converge("ansible", "--limit", "pi-01"), "pi-01") == [("package", "tcpdump")]
+    assert time.monotonic() - started > 4
+    holder.wait(timeout=30)
+
+
+def test_an_interrupted_package_run_is_finished_first(converged: HostsRack) -> None:
+    # As dpkg leaves it when power goes between unpacking and configuring.
+    script = """
+set -e
+dpkg --remove tcpdump
+cd /tmp && apt-get download -q tcpdump >/dev/null && dpkg --unpack tcpdump_*.deb && rm tcpdump_*.deb
+head -c 0 /dev/null >/var/lib/dpkg/updates/0000
+"""
+    converged.on("pi-01", script)
+    assert converged.converge("pyinfra", "--limit", "pi-01")["failed"] == []
+    assert converged.on("pi-01", "dpkg --audit; dpkg-query -W -f '${db:Status-Status}' tcpdump") == "installed"
+    assert converged.on("pi-01", "ls /var/lib/dpkg/updates") == ""
+
+
+def test_an_unwanted_package_is_removed_and_one_that_others_need_is_an_error(converged: HostsRack) -> None:
+    converged.on(
+        "pi-01", "apt-get install -y -q --no-install-recommends rpcbind >/dev/null 2>&1; dpkg -s rpcbind >/dev/null"
+    )
+    assert subjects(converged.converge("ansible", "--limit", "pi-01"), "pi-01") == [("package", "rpcbind")]
+    # a package of nothing that says it needs rpcbind
+    needs = """
+set -e
+apt-get install -y -q --no-install-recommends rpcbind >/dev/null 2>&1
+mkdir -p /tmp/needy/DEBIAN
+printf '%s\\n' 'Package: needy' 'Version: 1' 'Architecture: all' 'Maintainer: test' 'Depends: rpcbind' 'Description: test' \\
+  >/tmp/needy/DEBIAN/control
+dpkg-deb --build /tmp/needy /tmp/needy.deb >/dev/null && dpkg -i /tmp/needy.deb >/dev/null
+"""
+    converged.on("pi-01", needs)
+    answer = converged.converge("pyinfra", "--limit", "pi-01", expect=1)
+    (reason,) = answer["hosts"]["pi-01"]["errors"]
+    assert "package rpcbind must go and cannot" in reason
+    assert "needy depends on rpcbind" in reason
+    converged.on("pi-01", "dpkg --purge needy")
+    assert converged.converge("pyinfra", "--limit", "pi-01")["failed"] == []
+
+
+def test_a_configuration_that_locks_us_out_is_taken_back_by_the_host_itself(converged: HostsRack) -> None:
+    rack, name = converged, "pi-02"
+    shot = rack.snapshot(name)
+    concern = rack.concern(name).model_dump(mode="json")
+    for file in concern["files"]:
+        if file["path"].endswith("10-pinion.conf"):
+            file["content"] += "AllowUsers nobody-at-all\n"  # valid, and nobody gets in
+    answer = rack.ask(name, "apply", concern)
+    assert answer["confirm"]
+    assert (
+        subprocess.run(
+            rack.ssh_command(name, "true"), env=rack.environment, capture_output=True, check=False
+        ).returncode
+        == 255
+    )
+    timers = rack.on(name, "systemctl list-timers --no-legend pinion-undo-os_tuning.timer")
+    assert "pinion-undo-os_tuning.service" in timers
+    rack.on(name, "systemctl start pinion-undo-os_tuning.service")  # the two minutes are over
+    assert (
+        subprocess.run(
+            rack.ssh_command(name, "true"), env=rack.environment, capture_output=True, check=False
+        ).returncode
+        == 0
+    )
+    assert rack.snapshot(name) == shot
+    rack.on(name, "systemctl stop pinion-undo-os_tuning.timer")
+    assert rack.converge("ansible", "--limit", name)["changed"] == 0
+
+
+def test_a_bad_configuration_never_reaches_the_running_server(converged: HostsRack) -> None:
+    rack, name = converged, "pi-02"
+    shot = rack.snapshot(name)
+    concern = rack.concern(name).model_dump(mode="json")
+    for file in concern["files"]:
+        if file["path"].endswith("10-pinion.conf"):
+            file["content"] += "NoSuchKeyword yes\n"
+        if file["path"].startswith("/etc/sudoers.d"):
+            file["content"] = "ops ALL=(ALL NOPASSWD\n"
+    answer = rack.ask(name, "apply", concern)
+    assert "refused by its validation, nothing was replaced" in answer["error"]
+    assert rack.snapshot(name) == shot
+
+
+def test_a_full_disk_is_told_and_leaves_the_old_files(converged: HostsRack) -> None:
+    rack, name = converged, "pi-02"
+    shot = rack.snapshot(name)
+    # a small file system over the folder that is written first, without the file and without room for it
+    full = """
+mount -t tmpfs -o size=16k none /etc/sysctl.d
+cat /dev/zero >/etc/sysctl.d/fill 2>/dev/null; true
+"""
+    rack.on(name, full)
+    try:
+        answer = rack.converge("ansible", "--limit", name, expect=1)
+        (reason,) = answer["hosts"][name]["errors"]
+        assert "/etc/sysctl.d/80-pinion-os-tuning.conf: No space left on device" in reason
+    finally:
+        rack.on(name, "umount /etc/sysctl.d")
+    assert rack.converge("ansible", "--limit", name)["failed"] == []
+    assert rack.snapshot(name) == shot
+
+
+def test_undo_leaves_the_host_as_it_was(converged: HostsRack) -> None:
+    rack = converged
+    rack.reset("pi-02")
+    left = set(rack.snapshot("pi-02"))
+    assert not any(
+        "pinion-os-tuning" in line or "10-pinion.conf" in line.split("/")[-1:] for line in left if "sysctl.d" in line
+    )
+    assert not any(line.startswith(("passwd ops:", "passwd edge-runtime:")) for line in left)
+    assert "net.core.somaxconn = 4096" in left
+    assert not any("/etc/ssh/authorized_keys.d/ops" in line for line in left)
+    assert rack.converge("pyinfra", "--limit", "pi-02")["changed"] > 10
+
+
+def test_the_real_host_keeps_the_contract(converged: HostsRack) -> None:
+    """The same promises as the host in memory (tests/unit/hosts/contract.py), on Debian."""
+    machine = converged.machine("mgmt-1")
+    contract = (REPOSITORY / "tests/unit/hosts/contract.py").read_text()
+    source = contract.replace("pinion.drivers.hosts.onhost", "onhost")
+    machine.run(["/bin/sh", "-c", "base64 -d >/run/onhost.zip"], input=program())
+    machine.run(["/bin/sh", "-c", "cat >/run/contract.py"], input=source)
+    script = """
+import sys
+sys.path[:0] = ["/run/onhost.zip", "/run"]
+from contract import CONTRACT
+from onhost.main import this_host
+for promise in CONTRACT:
+    promise(this_host())
+    print("kept", promise.__name__)
+"""
+    said = machine.run(["python3", "-"], input=script, timeout=200, check=False)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert said.stdout.count("kept") == 9
+    machine.run(["/bin/sh", "-c", "rm -rf /run/onhost.zip /run/contract.py /etc/pinion-contract /var/lib/contract"])
+
+
+def test_nothing_of_ours_is_left_running(converged: HostsRack) -> None:
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        assert not (str(converged.store.ssh) in line and "ControlMaster" in line), line
