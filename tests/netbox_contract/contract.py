@@ -506,3 +506,27 @@ def test_the_driver_keeps_its_promise_after_a_lost_answer(driver: NetBoxDriver, 
     spy.lose_answer("DELETE", VLAN)
     assert driver.vlans.delete(sample.vlan().key).left == ()
     assert driver.vlans.read(sample.vlan().key) is None
+
+
+def test_doubles_are_told_and_dropped(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:
+    """Where NetBox's check is no lock, a lost race leaves two with our mark: the lowest id stays."""
+    sample.make(driver)
+    ours = marked(spy, IP_RANGE, f"{sample.name}/vlan/edge/range/pis")[0]
+    host = sample.vlan().prefixes[0].prefix.removesuffix("0/24")
+    twin = {"start_address": f"{host}10/24", "end_address": f"{host}11/24", "tags": [{"slug": TAG}]}
+    hand.create(IP_RANGE, [{**twin, "custom_fields": {MARK: f"{sample.name}/vlan/edge/range/pis"}}])
+    read = driver.vlans.read(f"{sample.name}/edge")
+    assert read is not None
+    assert read.record == sample.vlan()
+    assert len(read.other_drift) == 1
+    driver.vlans.apply(sample.vlan())
+    assert [identity(one) for one in marked(spy, IP_RANGE, f"{sample.name}/vlan/edge/range/pis")] == [identity(ours)]
+
+
+def test_a_create_that_the_server_is_still_at_is_waited_for(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
+    """Our POST timed out, the look-up found nothing yet, and by the second POST the first has got through."""
+    driver.sites.apply(sample.site())
+    spy.delay_effect("POST", VLAN)
+    applied = driver.vlans.apply(sample.vlan())
+    assert applied.observed.record == sample.vlan()
+    assert len(marked(spy, VLAN, f"{sample.name}/vlan/edge")) == 1

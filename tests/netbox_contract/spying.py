@@ -31,6 +31,8 @@ class Spy:
         self.writes: list[Write] = []
         self.reads = 0
         self._lost: list[tuple[str, Kind]] = []
+        self._delayed: list[tuple[str, Kind]] = []
+        self._pending: dict[tuple[str, Kind], Callable[[], object]] = {}
 
     @property
     def url(self) -> str:
@@ -42,6 +44,10 @@ class Spy:
     def lose_answer(self, method: str, kind: Kind) -> None:
         """The next such write is done, but its answer never comes."""
         self._lost.append((method, kind))
+
+    def delay_effect(self, method: str, kind: Kind) -> None:
+        """The next such write times out, and takes effect just before the one after it."""
+        self._delayed.append((method, kind))
 
     def find(
         self, kind: Kind, fixed: Mapping[str, str], name: str | None = None, values: Sequence[str] = ()
@@ -62,6 +68,12 @@ class Spy:
 
     def _sent(self, method: str, kind: Kind, bodies: Sequence[Body], work: Callable[[], T]) -> T:
         self.writes.append(Write(method, kind, bodies))
+        if (method, kind) in self._delayed:
+            self._delayed.remove((method, kind))
+            self._pending[method, kind] = work
+            raise UnreachableError(f"{kind.name} list", "no answer in time", self.url, maybe_applied=True)
+        if earlier := self._pending.pop((method, kind), None):
+            earlier()
         result = work()
         if (method, kind) in self._lost:
             self._lost.remove((method, kind))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -260,11 +260,16 @@ class UnitDriver(Generic[D]):
             self._load_vlans(world, [record for unit in parts[INTERFACE].values() for record in unit])
         results: list[Observed[D] | None] = []
         for key, mark in zip(keys, marks, strict=True):
-            mine = {kind: sorted(parts[kind][mark], key=identity) for kind in kinds}
+            twice: list[str]
+            mine: dict[Kind, list[Record]]
+            mine, twice = _singled({kind: sorted(parts[kind][mark], key=identity) for kind in kinds})
             mine[self._shape.main] = [one for one in mine[self._shape.main] if mark_of(one) == mark]
             if not mine[self._shape.main]:
                 mine = self._foreign(world, key)
-            results.append(self._shape.observe(key, mine, world) if mine.get(self._shape.main) else None)
+            observed = self._shape.observe(key, mine, world) if mine.get(self._shape.main) else None
+            if observed is not None and twice:
+                observed = replace(observed, other_drift=(*observed.other_drift, *twice))
+            results.append(observed)
         return results
 
     def _load_vlans(self, world: World, interfaces: Sequence[Record]) -> None:
@@ -357,6 +362,18 @@ class UnitDriver(Generic[D]):
                 left.append(note)
             else:
                 deleted.append(describe(kind, record))
+
+
+def _singled(parts: Mapping[Kind, Sequence[Record]]) -> tuple[dict[Kind, list[Record]], list[str]]:
+    """The records without their doubles (same mark, higher id), and the doubles in words. The next apply deletes them."""
+    kept: dict[Kind, list[Record]] = {}
+    doubles: list[str] = []
+    for kind, records in parts.items():
+        first: dict[str | None, Record] = {}
+        more = [record for record in records if first.setdefault(mark_of(record), record) is not record]
+        doubles += [f"{describe(kind, record)} is there twice" for record in more]
+        kept[kind] = list(first.values())
+    return kept, doubles
 
 
 def _repeated(keys: Sequence[str]) -> set[str]:

@@ -303,7 +303,8 @@ class Engine:
         bodies = [_creation(item) for item in items]
         for item, answer in zip(items, self._writes.create(kind, bodies, apart=apart), strict=True):
             if isinstance(answer, Exception):
-                if _passing(answer) or (isinstance(answer, RefusedError) and not apart and _looks_taken(answer)):
+                # Taken by now: by another's hand, or by our own earlier POST whose answer was lost and which the server was still at.
+                if _passing(answer) or (isinstance(answer, RefusedError) and _looks_taken(answer)):
                     again.append((item, answer))
                     self._tried.add((kind, item.want.mark))
                 else:
