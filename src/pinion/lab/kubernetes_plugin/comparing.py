@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 
-from pinion.provider.plugin import Properties, Secret, Unknown, Value
+from pinion.provider.plugin import Properties, Secret, Unknown, Value, mark_like
 
 #: What the API server adds to an object's metadata and nobody states.
 _SERVER_METADATA = {
@@ -25,9 +25,7 @@ def as_live(stated: Value, live: Value) -> Value:
     if isinstance(stated, Mapping):
         if not isinstance(live, Mapping):
             return {} if live is None and not stated else live
-        return {key: as_live(value, live[key]) for key, value in stated.items() if key in live or _is_empty(value)} | {
-            key: value for key, value in stated.items() if key not in live and _is_empty(value)
-        }
+        return {key: as_live(value, live.get(key)) for key, value in stated.items() if key in live or _is_empty(value)}
     if isinstance(stated, Sequence) and not isinstance(stated, str):
         if not isinstance(live, Sequence) or isinstance(live, str):
             return [] if live is None and not stated else live
@@ -56,7 +54,8 @@ def _decoded(stated: Value, data: Value) -> Value:
         return Secret(_decoded(stated.value, data))
     if not isinstance(stated, Mapping) or not isinstance(data, Mapping):
         return {}
-    return {key: _text(data[key]) for key in stated if key in data}
+    texts = {key: _text(data[key]) for key in stated if key in data}
+    return mark_like(texts, stated)
 
 
 def _text(encoded: Value) -> str:

@@ -122,7 +122,7 @@ class ObjectResource(ResourceKind):
         manager = field_manager(call)
         if before is not None and not _managed_by(before, manager):
             call.warn(f"{self._label(news)} exists already; it is taken over, and a destroy of this stack deletes it")
-        live = self._applied(call, client, news, manager)
+        live = self._applied(client, news, manager)
         return Created(self._id(news), self._outputs(news, live, manager))
 
     @override
@@ -133,7 +133,7 @@ class ObjectResource(ResourceKind):
         if preview:
             return self._previewed(call, news, olds)
         manager = _manager_in(olds) or field_manager(call)
-        return self._outputs(news, self._applied(call, self._client(call), news, manager), manager)
+        return self._outputs(news, self._applied(self._client(call), news, manager), manager)
 
     @override
     def read(self, call: Call, resource_id: str, inputs: Properties, olds: Properties) -> Found | None:
@@ -195,7 +195,7 @@ class ObjectResource(ResourceKind):
     def _manifest(self, inputs: Properties) -> dict[str, Any]:
         return dict(plain_properties(inputs))
 
-    def _applied(self, call: Call, client: ClusterClient, news: Properties, manager: str) -> Mapping[str, Any]:
+    def _applied(self, client: ClusterClient, news: Properties, manager: str) -> Mapping[str, Any]:
         manifest = self._manifest(news)
         return asked(
             self._label(news), lambda: client.apply(self._kind, manifest, manager=manager, force=forced(manifest))

@@ -34,7 +34,7 @@ class NodePatchResource(ObjectResource):
             return Created("", self._previewed(call, news, {}))
         client = self._client(call)
         self._await_node(call, client, news)
-        return Created(self._id(news), self._patched(call, client, news, (), field_manager(call)))
+        return Created(self._id(news), self._patched(client, news, (), field_manager(call)))
 
     @override
     def update(
@@ -46,7 +46,7 @@ class NodePatchResource(ObjectResource):
         client = self._client(call)
         self._await_node(call, client, news)
         manager = str(olds.get("__fieldManager") or field_manager(call))
-        return self._patched(call, client, news, _taints(old_inputs), manager)
+        return self._patched(client, news, _taints(old_inputs), manager)
 
     @override
     def read(self, call: Call, resource_id: str, inputs: Properties, olds: Properties) -> Found | None:
@@ -95,9 +95,9 @@ class NodePatchResource(ObjectResource):
         return manifest
 
     def _patched(
-        self, call: Call, client: ClusterClient, news: Properties, before: Sequence[Json], manager: str
+        self, client: ClusterClient, news: Properties, before: Sequence[Json], manager: str
     ) -> dict[str, Value]:
-        live = self._applied(call, client, news, manager)
+        live = self._applied(client, news, manager)
         wanted = _taints(news)
         if wanted or before:
             live = self._have_taints(client, self._id(news), wanted, before, manager, self._label(news)) or live
