@@ -266,11 +266,14 @@ class UnitDriver(Generic[D]):
             mine[self._shape.main] = [one for one in mine[self._shape.main] if mark_of(one) == mark]
             if not mine[self._shape.main]:
                 mine = self._foreign(world, key)
-            observed = self._shape.observe(key, mine, world) if mine.get(self._shape.main) else None
-            if observed is not None and twice:
-                observed = replace(observed, other_drift=(*observed.other_drift, *twice))
-            results.append(observed)
+            results.append(self._observed(world, key, mine, twice) if mine[self._shape.main] else None)
         return results
+
+    def _observed(
+        self, world: World, key: str, parts: Mapping[Kind, Sequence[Record]], doubles: Sequence[str]
+    ) -> Observed[D]:
+        observed = self._shape.observe(key, parts, world)
+        return replace(observed, other_drift=(*observed.other_drift, *doubles))
 
     def _load_vlans(self, world: World, interfaces: Sequence[Record]) -> None:
         """The VLANs that ports name, to tell them by their names in the site file."""
