@@ -272,7 +272,7 @@ class UnitDriver(Generic[D]):
     def _observed(
         self, world: World, key: str, parts: Mapping[Kind, Sequence[Record]], doubles: Sequence[str]
     ) -> Observed[D]:
-        observed = self._shape.observe(key, parts, world)
+        observed: Observed[D] = self._shape.observe(key, parts, world)
         return replace(observed, other_drift=(*observed.other_drift, *doubles))
 
     def _load_vlans(self, world: World, interfaces: Sequence[Record]) -> None:
