@@ -7,6 +7,7 @@ elapsed time with each line, and collects what they changed.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -17,6 +18,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from pinion.plan.model import Plan
+
+#: A stage that runs alone shows its own elapsed time; here the whole run's stands at the left.
+_OWN_CLOCK = re.compile(r"^\[\s*[\d.]+s\] ")
 
 #: Seconds without a line after which a stage is said to be still at work.
 QUIET = 15.0
@@ -66,7 +70,7 @@ def stages(
     place: list[str] = []
     if any(device.lab for device in plan.devices):
         chosen = ["--instance", instance] if instance else []
-        found.append(Stage("lab", [*pinion, "lab", "up", "--site", site, *chosen, "--json"], _changed))
+        found.append(Stage("lab", [*pinion, "lab", "up", "--site", site, *chosen, "--json"], _changes))
         place = [*pinion, "lab", "exec", "--site", site, *chosen, "--"]
     if endpoints is not None:
         found.append(
@@ -83,6 +87,10 @@ def stages(
         ),
     ]
     return found
+
+
+def _changes(answer: Mapping[str, Any]) -> int:
+    return int(answer["changes"])
 
 
 def _changed(answer: Mapping[str, Any]) -> int:
@@ -103,7 +111,7 @@ def run(stage: Stage, say: Callable[[str], None]) -> StageResult:
 
     def listen(stream: IO[str]) -> None:
         for line in stream:
-            if text := line.rstrip():
+            if text := _OWN_CLOCK.sub("", line.rstrip()):
                 heard[0] = time.monotonic()
                 last.append(text)
                 say(text)

@@ -59,10 +59,7 @@ def up(site: str, instance: str | None, by: str, report: Path | None, as_json: b
         try:
             results.append(run(stage, say))
         except StageFailedError as error:
-            click.echo(
-                f"[{time.monotonic() - began:6.1f}s] {stage.name:<7} failed:\n{error}\nRun the same command again to go on.",
-                err=True,
-            )
+            say(f"failed (exit code {error.code}); what it said is above. Run the same command again to go on.")
             raise SystemExit(error.code) from None
         say(f"{results[-1].changes} changes in {results[-1].seconds:.1f} s")
     if as_json:
