@@ -17,7 +17,7 @@ from typing import cast
 import paramiko
 from netmiko import ConnectHandler
 from netmiko.base_connection import BaseConnection
-from netmiko.exceptions import NetmikoAuthenticationException, NetmikoBaseException
+from netmiko.exceptions import NetmikoAuthenticationException, NetmikoBaseException, NetmikoTimeoutException
 
 from pinion.drivers.switch.access import SwitchAccess
 from pinion.drivers.switch.errors import (
@@ -124,9 +124,7 @@ def _connect(access: SwitchAccess, switch: str) -> BaseConnection:
         raise
     except (OSError, EOFError, ValueError, paramiko.SSHException, NetmikoBaseException) as error:
         _cut(link)
-        if time.monotonic() - started >= seconds or type(error).__name__ in {"ReadTimeout", "NetmikoTimeoutException"}:
-            raise _slow(access, switch, error) from error
-        raise SwitchUnreachableError(switch, f"the connection broke ({_first_line(error)})", command="login") from error
+        raise _failed(access, switch, error, late=time.monotonic() - started >= seconds) from error
     finally:
         watchdog.cancel()
 
@@ -134,16 +132,17 @@ def _connect(access: SwitchAccess, switch: str) -> BaseConnection:
 _REACH = "check its power, its management cable and the address in the site file"
 
 
-def _slow(access: SwitchAccess, switch: str, error: Exception) -> SwitchError:
-    cause = error.__context__
-    if isinstance(cause, paramiko.SSHException) and "banner" not in str(cause):
-        return SwitchUnreachableError(switch, f"no SSH session ({_first_line(cause)})", command="login")
-    return NoAnswerError(
-        switch,
-        f"no SSH login within {access.connect_timeout + access.command_timeout:g} s",
-        command="login",
-        hint=_REACH,
-    )
+def _failed(access: SwitchAccess, switch: str, error: Exception, *, late: bool) -> SwitchError:
+    """What *error*, raised by a library during a login, means; *late* when our own watchdog cut the connection."""
+    known = error.__context__ if isinstance(error, NetmikoTimeoutException) and error.__context__ else error
+    said = _first_line(known)
+    # "No existing session" is what paramiko says when the key exchange took too long.
+    if late or any(
+        word in said.lower() for word in ("banner", "timeout", "timed out", "not detected", "no existing session")
+    ):
+        seconds = access.connect_timeout + access.command_timeout
+        return NoAnswerError(switch, f"no SSH login within {seconds:g} s ({said})", command="login", hint=_REACH)
+    return SwitchUnreachableError(switch, f"the connection broke ({said})", command="login")
 
 
 def _first_line(error: BaseException) -> str:
@@ -180,6 +179,10 @@ def _negotiate(access: SwitchAccess, switch: str, link: socket.socket) -> BaseCo
             keepalive=10,
         )
     except NetmikoAuthenticationException as error:
+        # paramiko says "authentication failed" of a connection that broke or went silent meanwhile, too.
+        cause = str(error.__context__).lower()
+        if "timeout" in cause or "transport shut down" in cause:
+            raise paramiko.SSHException(str(error.__context__)) from error
         reason = f"user name or password refused for '{access.username}'"
         raise LoginRefusedError(
             switch, reason, command="login", hint="check switch:username and switch:password"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from unit.drivers.switch.plans import small_plan, switch_plans
 
 from pinion.drivers.switch import PortState, SviState, SwitchState, VlanState, compare, removal
@@ -26,6 +26,7 @@ def test_a_switch_that_holds_its_plan_does_not_differ(plan: SwitchPlan) -> None:
     assert (diff.changes, diff.lines, diff.left) == ((), (), ())
 
 
+@settings(max_examples=40)
 @given(switch_plans(), switch_plans(), switch_plans())
 def test_what_is_expected_after_a_change_does_not_differ(
     now: SwitchPlan, before: SwitchPlan, after: SwitchPlan
@@ -36,6 +37,7 @@ def test_what_is_expected_after_a_change_does_not_differ(
     assert compare(state, after, before).empty == (reached == state)
 
 
+@settings(max_examples=40)
 @given(switch_plans(), switch_plans())
 def test_lines_and_changes_agree_that_there_is_something(now: SwitchPlan, after: SwitchPlan) -> None:
     diff = compare(wanted(now), after)
@@ -202,6 +204,7 @@ def test_the_default_vlan_is_never_removed() -> None:
     assert "no vlan 1" not in commands
 
 
+@settings(max_examples=40)
 @given(switch_plans(), switch_plans())
 def test_replacing_says_every_line_of_the_plan_and_touches_nothing_else(now: SwitchPlan, after: SwitchPlan) -> None:
     said = eos_commands(wanted(now), after, now)

@@ -136,18 +136,20 @@ def test_a_real_configuration() -> None:
 
 
 def test_what_it_cannot_read_is_kept_as_it_is() -> None:
-    text = "interface Ethernet1\n   switchport access vlan dynamic\n   switchport mode dot1q-tunnel\n   l2 mtu big\n   switchport trunk allowed vlan x\n"
-    assert parse(text).ports[0].other == (
+    lines = (
         "switchport access vlan dynamic",
         "switchport mode dot1q-tunnel",
         "l2 mtu big",
         "switchport trunk allowed vlan x",
     )
+    assert parse("\n   ".join(("interface Ethernet1", *lines))).ports[0].other == lines
 
 
 def test_all_and_none_and_the_default_vlan() -> None:
     ports = parse(
-        "vlan 1\n!\ninterface Ethernet1\n   switchport trunk allowed vlan none\n!\ninterface Ethernet2\n   switchport trunk allowed vlan 1-4094\n"
+        "vlan 1\n!\n"
+        "interface Ethernet1\n   switchport trunk allowed vlan none\n!\n"
+        "interface Ethernet2\n   switchport trunk allowed vlan 1-4094\n"
     )
     assert ports.vlans == ()
     assert [port.trunk_vlans for port in ports.ports] == [(), None]

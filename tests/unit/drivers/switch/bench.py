@@ -1,0 +1,134 @@
+"""Switches to drive in tests: one in memory, and the lab's switch program over real SSH. Both can be changed by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import paramiko
+from pydantic import SecretStr
+from unit.drivers.switch.plans import PORTS
+
+from pinion.drivers.switch import (
+    MemorySwitch,
+    PortState,
+    SwitchAccess,
+    SwitchDriver,
+    SwitchState,
+    VlanState,
+    open_driver,
+)
+from pinion.lab.switch.loopback import LoopbackSwitch
+
+
+class Bench(Protocol):
+    """A switch and the hands of whoever stands at its console."""
+
+    def driver(self) -> SwitchDriver:
+        """A driver for it."""
+
+    def move_port(self, name: str, vid: int) -> None:
+        """Put an access port into another VLAN by hand."""
+
+    def add_vlan(self, vid: int, name: str) -> None:
+        """Add a VLAN by hand, or rename it."""
+
+    def remove_vlan(self, vid: int) -> None:
+        """Remove a VLAN by hand."""
+
+    def reboot(self) -> SwitchState:
+        """Power it off and on; what it holds then."""
+
+
+class MemoryBench:
+    """`MemorySwitch`; it saves by itself, so a reboot changes nothing."""
+
+    def __init__(self) -> None:
+        self.switch = MemorySwitch("tor-1", PORTS)
+
+    def driver(self) -> SwitchDriver:
+        return self.switch.driver()
+
+    def move_port(self, name: str, vid: int) -> None:
+        def move(port: PortState) -> PortState:
+            return port.model_copy(update={"access_vlan": vid}) if port.name == name else port
+
+        self.switch.edit(lambda state: state.model_copy(update={"ports": tuple(map(move, state.ports))}))
+
+    def add_vlan(self, vid: int, name: str) -> None:
+        def add(state: SwitchState) -> SwitchState:
+            kept = [vlan for vlan in state.vlans if vlan.vid != vid]
+            vlans = sorted([*kept, VlanState(vid=vid, name=name)], key=lambda vlan: vlan.vid)
+            return state.model_copy(update={"vlans": tuple(vlans)})
+
+        self.switch.edit(add)
+
+    def remove_vlan(self, vid: int) -> None:
+        self.switch.edit(
+            lambda state: state.model_copy(update={"vlans": tuple(vlan for vlan in state.vlans if vlan.vid != vid)})
+        )
+
+    def reboot(self) -> SwitchState:
+        return self.driver().read()
+
+
+@dataclass
+class LoopbackBench:
+    """The lab's switch program, driven by netmiko. *folder* holds the lock."""
+
+    switch: LoopbackSwitch
+    folder: Path
+
+    def access(self, **changes: object) -> SwitchAccess:
+        """How to log in, with *changes*."""
+        fields: dict[str, object] = {
+            "host": self.switch.host,
+            "port": self.switch.port,
+            "username": self.switch.user,
+            "password": SecretStr(self.switch.password),
+            "known_hosts": self.switch.known_hosts,
+            "lock_folder": self.folder / "locks",
+        }
+        return SwitchAccess.model_validate(fields | changes)
+
+    def driver(self, **changes: object) -> SwitchDriver:
+        return open_driver("eos", "tor-1", self.access(**changes))
+
+    def console(self, *lines: str) -> str:
+        """Say *lines* in privileged mode and return what the switch answers."""
+        client = paramiko.SSHClient()
+        client.load_host_keys(str(self.switch.known_hosts))
+        client.connect(
+            self.switch.host,
+            self.switch.port,
+            self.switch.user,
+            self.switch.password,
+            look_for_keys=False,
+            allow_agent=False,
+            timeout=30,
+            auth_timeout=60,
+        )
+        try:
+            _, answer, _ = client.exec_command("\n".join(("enable", *lines)), timeout=60)
+            return answer.read().decode()
+        finally:
+            client.close()
+
+    def move_port(self, name: str, vid: int) -> None:
+        assert self.console("configure", f"interface {name}", f"switchport access vlan {vid}", "end", "write") == _SAVED
+
+    def add_vlan(self, vid: int, name: str) -> None:
+        assert self.console("configure", f"vlan {vid}", f"name {name}", "end", "write") == _SAVED
+
+    def remove_vlan(self, vid: int) -> None:
+        assert self.console("configure", f"no vlan {vid}", "end", "write") == _SAVED
+
+    def reboot(self) -> SwitchState:
+        self.switch.kill()
+        self.switch.forget_running()
+        self.switch.start()
+        return self.driver().read()
+
+
+_SAVED = "Copy completed successfully.\n"

@@ -1,0 +1,104 @@
+"""What every switch driver does, with the switch in memory and with the real command line over SSH."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from unit.drivers.switch.bench import Bench, MemoryBench
+from unit.drivers.switch.plans import PORTS, access_port, small_plan
+
+from pinion.drivers.switch import PortState, SwitchError, SwitchState, compare
+from pinion.drivers.switch.state import wanted
+
+FACTORY = SwitchState(ports=tuple(PortState(name=name, enabled=False) for name in PORTS))
+
+
+@pytest.fixture(params=["memory", "eos"])
+def bench(request: pytest.FixtureRequest) -> Bench:
+    makers: dict[str, Callable[[], Bench]] = {"memory": MemoryBench, "eos": lambda: request.getfixturevalue("eos")}
+    return makers[request.param]()
+
+
+def test_a_new_switch_carries_nothing(bench: Bench) -> None:
+    assert bench.driver().read() == FACTORY
+
+
+def test_apply_converges_and_a_second_time_touches_nothing(bench: Bench) -> None:
+    driver, plan = bench.driver(), small_plan()
+    before = driver.diff(plan)
+    assert not before.empty
+    assert driver.read() == FACTORY, "diff changes nothing"
+    assert driver.apply(plan) == before, "the preview is the truth"
+    assert driver.read() == wanted(plan)
+    assert driver.apply(plan).empty
+    assert driver.diff(plan).empty
+    assert bench.reboot() == wanted(plan), "what was applied is saved"
+
+
+def test_a_port_moved_by_hand_is_found_and_repaired(bench: Bench) -> None:
+    driver, plan = bench.driver(), small_plan()
+    driver.apply(plan)
+    bench.move_port("Ethernet2", 100)
+    said = ["port Ethernet2 (pis.pi 2): access VLAN 100 -> 101"]
+    assert [str(change) for change in driver.diff(plan).changes] == said
+    assert [str(change) for change in driver.apply(plan).changes] == said
+    assert driver.read() == wanted(plan)
+
+
+def test_a_vlan_renamed_or_removed_by_hand_is_found_and_repaired(bench: Bench) -> None:
+    driver, plan = bench.driver(), small_plan()
+    driver.apply(plan)
+    bench.add_vlan(101, "typo")
+    bench.remove_vlan(100)
+    assert [str(change) for change in driver.apply(plan).changes] == [
+        "VLAN 100 (networks.control) added control",
+        "VLAN 101 (networks.edge-inference): name typo -> edge-inference",
+    ]
+    assert driver.read() == wanted(plan)
+
+
+def test_a_foreign_vlan_is_told_and_left(bench: Bench) -> None:
+    driver, plan = bench.driver(), small_plan()
+    bench.add_vlan(400, "guest")
+    done = driver.apply(plan)
+    assert done.left == ("VLAN 400 (guest)",)
+    vlan = driver.read().vlan(400)
+    assert vlan is not None
+    assert vlan.name == "guest"
+    assert driver.apply(plan).empty
+    gone = driver.undo(plan)
+    assert gone.left == ("VLAN 400 (guest)", "ip routing")
+    assert driver.read().vlan(400) == vlan
+
+
+def test_what_the_plan_no_longer_has_is_removed(bench: Bench) -> None:
+    driver, before = bench.driver(), small_plan()
+    driver.apply(before)
+    after = small_plan(
+        vlans=before.vlans[1:],
+        svis=before.svis[1:],
+        ports=(*before.ports[:2], *(access_port(name, 101, "pis.pi 3") for name in PORTS[2:])),
+    )
+    done = driver.apply(after, before)
+    assert done.left == ()
+    assert driver.read() == wanted(after)
+    assert driver.apply(after, before).empty
+
+
+def test_undo_leaves_ports_shut_and_twice_is_fine(bench: Bench) -> None:
+    driver, plan = bench.driver(), small_plan()
+    driver.apply(plan)
+    assert not driver.undo(plan).empty
+    assert driver.read() == FACTORY.model_copy(update={"ip_routing": True})
+    assert driver.undo(plan).empty
+
+
+def test_a_plan_with_a_port_that_the_switch_lacks_changes_nothing(bench: Bench) -> None:
+    driver, plan = bench.driver(), small_plan()
+    wrong = small_plan(ports=(*plan.ports, access_port("Ethernet99", 101, "pis.pi 9")))
+    with pytest.raises(SwitchError, match="Ethernet99"):
+        driver.apply(wrong)
+    assert driver.read() == FACTORY
+    driver.apply(plan)
+    assert compare(driver.read(), plan).empty
