@@ -81,3 +81,13 @@ def sample(server: Server) -> Iterator[Sample]:
         cleaner = NetBoxDriver(server.url, server.token)
         one.clear(cleaner)
         cleaner.close()
+
+
+@pytest.fixture(scope="session")
+def populated(server: Server) -> Sample:
+    """A site with a VLAN, a switch and a Pi that all tests may look at and none changes."""
+    one = Sample.new()
+    maker = NetBoxDriver(server.url, server.token, fresh=60.0)
+    one.make(maker, pis=1)
+    maker.close()
+    return one

@@ -14,6 +14,7 @@ from pinion.drivers.netbox.errors import ChangedError
 from pinion.drivers.netbox.http_store import HttpStore
 from pinion.drivers.netbox.kinds import (
     CATALOGUE,
+    DEVICE,
     DEVICE_ROLE,
     IP_ADDRESS,
     KINDS,
@@ -54,11 +55,9 @@ def test_our_table_is_the_servers(raw: requests.Session, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.path)
-def test_each_filter_that_we_use_does_filter(
-    raw: requests.Session, kind: Kind, driver: NetBoxDriver, sample: Sample
-) -> None:
+def test_each_filter_that_we_use_does_filter(raw: requests.Session, kind: Kind, populated: Sample) -> None:
     """A filter that NetBox does not know is ignored in silence; so each of ours must turn away what it should."""
-    sample.make(driver, pis=1)
+    assert populated.name
     everything = get(raw, kind, limit="1").json()["count"]
     assert everything > 0, f"nothing to filter among {kind.path}"
     never = {
@@ -90,13 +89,11 @@ def test_unknown_fields_are_ignored_without_a_word(
     store.delete(PREFIX, [answer.json()["id"]], ["*"])
 
 
-def test_an_id_that_is_gone_does_not_spoil_a_query(store: HttpStore, driver: NetBoxDriver, sample: Sample) -> None:
+def test_an_id_that_is_gone_does_not_spoil_a_query(store: HttpStore, populated: Sample) -> None:
     """NetBox refuses the whole query with 400 for one unknown id; the store leaves that id out."""
-    sample.make(driver, pis=1)
-    (address,) = store.find(IP_ADDRESS, {}, "address", [str(sample.pi().primary_address)])
-    device = driver.devices.read(sample.pi().key)
-    assert device is not None
-    found = store.find(IP_ADDRESS, {}, "device_id", [str(device.ids["device"]), "999999"])
+    (address,) = store.find(IP_ADDRESS, {}, "address", [str(populated.pi().primary_address)])
+    (device,) = store.find(DEVICE, {}, f"cf_{MARK}", [f"{populated.name}/device/pi-01"])
+    found = store.find(IP_ADDRESS, {}, "device_id", [str(identity(device)), "999999"])
     assert [identity(one) for one in found] == [identity(address)]
     assert store.find(VLAN_GROUP, {}, "slug", ["no-such"]) == []
     assert store.find(VLAN, {"site_id": "999999"}, "vid", ["1"]) == []
