@@ -7,6 +7,9 @@ import pulumi_kubernetes as kubernetes
 
 from pinion.plan.model import ClusterPlan, NamespacePlan, NodePlan
 
+#: What someone changed by hand in fields that we state is put right, instead of ending in a conflict of field owners.
+_OURS = {"pulumi.com/patchForce": "true"}
+
 
 class GpuCluster(pulumi.ComponentResource):
     """What the cluster must hold before any service is placed on it.
@@ -34,7 +37,7 @@ def _node(node: NodePlan, opts: pulumi.ResourceOptions) -> kubernetes.core.v1.No
     """Labels and taints of a node that its kubelet has registered; we own these fields and no others."""
     return kubernetes.core.v1.NodePatch(
         node.name,
-        metadata=kubernetes.meta.v1.ObjectMetaPatchArgs(name=node.name, labels=node.labels),
+        metadata=kubernetes.meta.v1.ObjectMetaPatchArgs(name=node.name, labels=node.labels, annotations=_OURS),
         spec=kubernetes.core.v1.NodeSpecPatchArgs(
             taints=[
                 kubernetes.core.v1.TaintPatchArgs(key=taint.key, value=taint.value, effect=taint.effect)
@@ -49,19 +52,23 @@ def _node(node: NodePlan, opts: pulumi.ResourceOptions) -> kubernetes.core.v1.No
 
 def _namespace(namespace: NamespacePlan, opts: pulumi.ResourceOptions) -> kubernetes.core.v1.Namespace:
     made = kubernetes.core.v1.Namespace(
-        namespace.name, metadata=kubernetes.meta.v1.ObjectMetaArgs(name=namespace.name), opts=opts
+        namespace.name, metadata=kubernetes.meta.v1.ObjectMetaArgs(name=namespace.name, annotations=_OURS), opts=opts
     )
     inside = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[made]))
     kubernetes.core.v1.ServiceAccount(
         namespace.service_account,
-        metadata=kubernetes.meta.v1.ObjectMetaArgs(name=namespace.service_account, namespace=namespace.name),
+        metadata=kubernetes.meta.v1.ObjectMetaArgs(
+            name=namespace.service_account, namespace=namespace.name, annotations=_OURS
+        ),
         automount_service_account_token=False,
         opts=inside,
     )
     if namespace.default_deny:
         kubernetes.networking.v1.NetworkPolicy(
             f"{namespace.name}-default-deny",
-            metadata=kubernetes.meta.v1.ObjectMetaArgs(name="default-deny", namespace=namespace.name),
+            metadata=kubernetes.meta.v1.ObjectMetaArgs(
+                name="default-deny", namespace=namespace.name, annotations=_OURS
+            ),
             spec=kubernetes.networking.v1.NetworkPolicySpecArgs(
                 pod_selector=kubernetes.meta.v1.LabelSelectorArgs(), policy_types=["Ingress", "Egress"]
             ),

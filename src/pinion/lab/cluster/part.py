@@ -14,11 +14,11 @@ from pathlib import Path
 
 import yaml
 
+from pinion.bringup.programs import ProgramMissingError, obtain
 from pinion.lab.cluster import control_plane, node
 from pinion.lab.cluster.api import ClusterApi, NoAnswerError
 from pinion.lab.cluster.control_plane import ETC, File
 from pinion.lab.cluster.credentials import DEPLOYER, POD_NETWORK, ClusterCredentials, referring
-from pinion.lab.cluster.programs import obtained
 from pinion.lab.cluster.recipes import KUBERNETES_NODE
 from pinion.lab.errors import LabError
 from pinion.lab.images.own import write_images
@@ -76,7 +76,10 @@ class ClusterPart:
             return
         for member in _nodes(lab, plan):
             _credentials(lab, plan).kubelet(member)
-        obtained(lab.cache, (*control_plane.PROGRAMS, *node.PROGRAMS), lab.say)
+        try:
+            obtain((*control_plane.PROGRAMS, *node.PROGRAMS), lab.say)
+        except ProgramMissingError as error:
+            raise LabError(str(error)) from error
         layer = lab.layer(KUBERNETES_NODE)[0]
         with self._images:
             folder = _images_folder(lab)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Final
 from typing_extensions import override
 
 from pinion.drivers.cluster import ObjectKind, kind_of
+from pinion.lab.kubernetes_plugin import choice
 from pinion.lab.kubernetes_plugin.connection import Connector, config_failures
 from pinion.lab.kubernetes_plugin.objects import ObjectResource
 from pinion.lab.kubernetes_plugin.patches import NodePatchResource
@@ -77,5 +80,8 @@ class KubernetesPlugin(Plugin):
 
 
 def main() -> int:
-    """The program that the engine starts."""
+    """The program that the engine starts as ``pulumi-resource-kubernetes``."""
+    program = choice.official(KubernetesPlugin.version, os.environ)
+    if program is not None:
+        choice.become(program, sys.argv[1:])
     return serve(KubernetesPlugin())
