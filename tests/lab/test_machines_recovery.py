@@ -8,7 +8,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -126,22 +126,52 @@ def test_killed_at_any_moment_down_goes_on(rack: SmallRack) -> None:
 
 
 def test_down_ends_a_running_up(rack: SmallRack) -> None:
-    running = subprocess.Popen(
+    with subprocess.Popen(
         rack.command("up", "--parts", "none"),
         env=rack.environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    deadline = time.monotonic() + 60
-    while not rack.store.busy.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    rack.down()
-    _, said = running.communicate(timeout=30)
-    assert running.returncode != 0
-    assert "stopped" in said
+    ) as running:
+        wait_until(rack.store.busy.exists)
+        # held still, so that it cannot be done before `down` comes to it
+        running.send_signal(signal.SIGSTOP)
+        with subprocess.Popen(rack.command("down"), env=rack.environment, stdout=subprocess.DEVNULL) as ending:
+            wait_until(lambda: terminating(running.pid))
+            running.send_signal(signal.SIGCONT)
+            _, said = running.communicate(timeout=30)
+            assert ending.wait(timeout=60) == 0
+    assert running.returncode == 128 + signal.SIGTERM
+    assert "stopped; run it again" in said
     assert traces([rack]) == []
+
+
+def test_down_ends_an_up_that_hangs(rack: SmallRack) -> None:
+    with subprocess.Popen(
+        rack.command("up", "--parts", "none"),
+        env=rack.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as running:
+        wait_until(rack.store.busy.exists)
+        running.send_signal(signal.SIGSTOP)
+        rack.down()
+        assert running.wait(timeout=10) == -signal.SIGKILL
+    assert traces([rack]) == []
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def terminating(pid: int) -> bool:
+    """Whether SIGTERM waits for process *pid* (proc(5): ShdPnd)."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    pending = next(line for line in status.splitlines() if line.startswith("ShdPnd:"))
+    return bool(int(pending.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def test_two_ups_at_once_do_not_collide(rack: SmallRack) -> None:
