@@ -8,6 +8,8 @@ SITE ?= lab
 UP_TOOLS := pulumi etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy helm kubectl kwok
 # More options for pytest: make test PYTEST='-m "not lab" -x'
 PYTEST ?=
+# What needs no rack runs on two cores at once; what has a rack, a NetBox or an API server of its own comes after it, one at a time.
+QUICK_TESTS := tests/unit tests/errors tests/golden
 RUN := bin/pinion-env
 
 .PHONY: help up down test lint lint-ruff lint-types lint-imports lint-yaml lint-ansible lint-charts lock env host bootstrap tools shell clean
@@ -23,7 +25,12 @@ down: env  ## take it down; leaves no process, mount, namespace or link (SITE=la
 	@$(RUN) pinion down $(SITE)
 
 test: host env tools  ## all tests, in a lab instance of their own (PYTEST='-k name' for some)
+ifdef PYTEST
 	@$(RUN) python -m pytest -rs $(PYTEST)
+else
+	@$(RUN) python -m pytest -rs -q -n 2 --dist loadfile $(QUICK_TESTS)
+	@$(RUN) python -m pytest -rs -v --durations=15 $(addprefix --ignore=,$(QUICK_TESTS))
+endif
 
 lint: env  ## ruff, mypy, import-linter, yamllint, ansible-lint, helm lint; all of them even when one fails
 	@$(MAKE) --no-print-directory --keep-going lint-ruff lint-types lint-imports lint-yaml lint-ansible lint-charts
