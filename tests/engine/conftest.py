@@ -60,6 +60,13 @@ def records(plan: Plan) -> dict[str, Any]:
     }
 
 
+def small(plan: Plan) -> dict[str, Any]:
+    """One site with its VLANs, the switch and a Pi: every kind of record, few enough for many runs."""
+    wishes = records(plan)
+    wishes["devices"] = [one for one in wishes["devices"] if one["name"] in {"tor-1", "pi-01"}]
+    return wishes
+
+
 @pytest.fixture
 def switch_stack(tmp_path: Path, lab_plan: Plan) -> Stack:
     """A stack with one switch that lives in a file."""

@@ -143,7 +143,7 @@ class Stack:
             check=False,
         )
         run = Run(done.returncode, done.stdout, done.stderr)
-        assert not check or run.code == 0, f"pulumi {' '.join(arguments)} ended with {run.code}\n{run.text}"
+        assert not check or run.code == 0, f"pulumi {' '.join(arguments)} ended with {run.code}\n{run.text[-6000:]}"
         return run
 
     def up(self, *arguments: str, check: bool = True) -> Run:

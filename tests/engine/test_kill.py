@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 import grpc
 import pytest
-from engine.conftest import records
+from engine.conftest import small
 from engine.kill import LoneProvider, Point, doubles, killed_run, lone_provider, seeded_points, trap
 from engine.netbox_server import TOKEN, Server
 from engine.stack import Stack
@@ -28,16 +27,9 @@ LONE_POINTS = seeded_points(seed=7, count=24, writes=WRITES, victims=("provider"
 DESTROY_POINTS = seeded_points(seed=3, count=4, writes=10)
 
 
-def _small(plan: Plan) -> dict[str, Any]:
-    """One site with one VLAN, the switch and a Pi: every kind of record, few enough for many runs."""
-    wishes = records(plan)
-    wishes["devices"] = [one for one in wishes["devices"] if one["name"] in {"tor-1", "pi-01"}]
-    return wishes
-
-
 @pytest.fixture
 def small_stack(netbox_stack: Stack, lab_plan: Plan) -> Stack:
-    netbox_stack.wishes = _small(lab_plan)
+    netbox_stack.wishes = small(lab_plan)
     return netbox_stack
 
 
@@ -75,7 +67,7 @@ def test_a_killed_destroy_is_finished_by_the_next(small_stack: Stack, netbox: Se
 @pytest.fixture(scope="module")
 def units(lab_plan: Plan) -> list[tuple[str, str, dict[str, Value]]]:
     """(token, name, properties) in the order in which an engine would make them."""
-    wishes = _small(lab_plan)
+    wishes = small(lab_plan)
     kinds = (
         (provider.SITE, SiteRecords, wishes["sites"]),
         (provider.VLAN, VlanRecord, wishes["vlans"]),

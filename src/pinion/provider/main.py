@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
@@ -36,11 +36,18 @@ _WINDOW: Final = 0.02  # seconds that a call waits for others to share its bulk 
 _FRESH: Final = 60.0  # seconds for which one listing may answer further reads: writes are guarded by version
 
 
+def _own_version() -> str:
+    try:
+        return version("pinion")
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "0.0.0"
+
+
 class PinionPlugin(Plugin):
     """NetBox records and switch configuration. Connects when a resource first needs it; a stack may use one and not the other."""
 
     name = "pinion"
-    version = version("pinion")
+    version = _own_version()
 
     def __init__(self) -> None:
         self._settings = Settings()
