@@ -295,11 +295,11 @@ def test_foreign_units_can_be_read_for_import(driver: NetBoxDriver, sample: Samp
         driver.devices.apply(sample.pi())
     adopted = driver.devices.apply(sample.pi(), adopt=True)
     assert adopted.observed.owner == "adopted"
+    ids = adopted.observed.ids
     left = driver.devices.delete(sample.pi().key).left
     assert {one.object.split()[0] for one in left} >= {"device", "interface", "cable"}
-    for kind, name, value in ((CABLE, "device_id", identity(only(spy, DEVICE, "name", "pi-01"))), (DEVICE, "id", None)):
-        value = value or identity(only(spy, DEVICE, "name", "pi-01"))
-        hand.delete(kind, [identity(one) for one in spy.find(kind, {}, name, [str(value)])], ["*"])
+    hand.delete(CABLE, [ids["cable eth0"]], ["*"])
+    hand.delete(DEVICE, [ids["device"]], ["*"])
 
 
 def test_shared_catalogue_objects_are_used_as_found(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:

@@ -217,15 +217,26 @@ class Engine:
             if self._dry:
                 self._pretend(creates, updates)
                 return
-            again = self._create(kind, creates, apart=attempt > 0) + self._update(kind, updates, apart=attempt > 0)
+            again = self._create(kind, creates, attempt) + self._update(kind, updates, attempt)
             if not again:
                 return
             todo = [(item.unit, item.want) for item, _ in again]
-            if attempt + 1 == ATTEMPTS or not budget.pause():
-                for item, reason in again:
-                    item.unit.fail(_given_up(item.want, reason))
-                return
+            patient = attempt + 1 < ATTEMPTS and budget.pause()
             self._world.forget(kind)
+            if not patient:
+                self._give_up(kind, again)
+                return
+
+    def _give_up(self, kind: Kind, again: Sequence[tuple[_Item, Exception]]) -> None:
+        """A last look: what our lost POSTs have made by now is made; the rest has failed."""
+        self._load(kind)
+        for item, reason in again:
+            records = self._world.marked(kind, item.want.mark)
+            if records and (kind, item.want.mark) in self._tried:
+                self._note(item, records[0])
+                self._account_creation(item, records[0])
+            else:
+                item.unit.fail(_given_up(item.want, reason))
 
     def _alive(self, unit: Unit) -> bool:
         return unit.error is None or self._dry
@@ -296,12 +307,12 @@ class Engine:
 
     # --- writes ---------------------------------------------------------------------------------------------------------
 
-    def _create(self, kind: Kind, items: Sequence[_Item], *, apart: bool) -> list[tuple[_Item, Exception]]:
+    def _create(self, kind: Kind, items: Sequence[_Item], attempt: int) -> list[tuple[_Item, Exception]]:
         """Create; the items to look at again, with the reason."""
         again: list[tuple[_Item, Exception]] = []
         made: list[_Item] = []
         bodies = [_creation(item) for item in items]
-        for item, answer in zip(items, self._writes.create(kind, bodies, apart=apart), strict=True):
+        for item, answer in zip(items, self._writes.create(kind, bodies, attempt=attempt), strict=True):
             if isinstance(answer, Exception):
                 # Taken by now: by another's hand, or by our own earlier POST whose answer was lost and which the server was still at.
                 if _passing(answer) or (isinstance(answer, RefusedError) and _looks_taken(answer)):
@@ -353,16 +364,14 @@ class Engine:
                 reason = "was created by someone else at the same moment"
                 item.unit.fail(ExistsError(item.want.label, reason, page(first)))
 
-    def _update(
-        self, kind: Kind, pairs: Sequence[tuple[_Item, Match]], *, apart: bool
-    ) -> list[tuple[_Item, Exception]]:
+    def _update(self, kind: Kind, pairs: Sequence[tuple[_Item, Match]], attempt: int) -> list[tuple[_Item, Exception]]:
         again: list[tuple[_Item, Exception]] = []
         work: list[tuple[_Item, Match, Body]] = []
         for item, found in pairs:
             if patch := compare(item.want, item.body, found):
                 work.append((item, found, {"id": identity(found.record), **patch}))
         tags = [etag(found.record) or "*" for _, found, _ in work]
-        answers = self._writes.update(kind, [patch for _, _, patch in work], tags, apart=apart)
+        answers = self._writes.update(kind, [patch for _, _, patch in work], tags, attempt=attempt)
         for (item, found, patch), answer in zip(work, answers, strict=True):
             if isinstance(answer, Exception):
                 if _passing(answer):
@@ -418,7 +427,7 @@ class Engine:
             if self._dry:
                 self._pretend([], pairs)
                 return
-            again = self._update(kind, pairs, apart=attempt > 0)
+            again = self._update(kind, pairs, attempt)
             if not again:
                 return
             todo = [(item.unit, item.want) for item, _ in again]

@@ -15,6 +15,7 @@ from pinion.drivers.netbox.kinds import Kind
 from pinion.drivers.netbox.store import Body, Record, RecordStore, identity
 
 CHUNK = 100
+_SMALLEST = 10
 _SERIAL = threading.Lock()
 
 T = TypeVar("T")
@@ -22,13 +23,17 @@ R = TypeVar("R")
 
 
 class Writes:
-    """Bulk writes on a store. *apart*: also split a list that failed because the world moved, to find the one that moved."""
+    """Bulk writes on a store.
+
+    *attempt* counts from 0. From the second on, lists are shorter (the server may have been too slow for the long one), and a list that
+    failed because the world moved is split to find the one that moved.
+    """
 
     def __init__(self, store: RecordStore, parallel: int = 3) -> None:
         self._store = store
         self._parallel = parallel
 
-    def create(self, kind: Kind, bodies: Sequence[Body], *, apart: bool = False) -> list[Record | Exception]:
+    def create(self, kind: Kind, bodies: Sequence[Body], *, attempt: int = 0) -> list[Record | Exception]:
         """Create each; a record or the reason why not, in the order of *bodies*."""
 
         def send(items: Sequence[Body]) -> list[Record]:
@@ -37,10 +42,10 @@ class Writes:
             with _SERIAL:
                 return self._store.create(kind, items)
 
-        return self._each(kind, send, bodies, apart)
+        return self._each(kind, send, bodies, attempt)
 
     def update(
-        self, kind: Kind, patches: Sequence[Body], etags: Sequence[str], *, apart: bool = False
+        self, kind: Kind, patches: Sequence[Body], etags: Sequence[str], *, attempt: int = 0
     ) -> list[Record | Exception]:
         """PATCH each; the new record or the reason why not, in the order of *patches*."""
 
@@ -50,7 +55,7 @@ class Writes:
             gone = ChangedError("the object is gone", self._store.url)  # 4.6 skips unknown ids in silence
             return [by_id.get(identity(patch), gone) for patch, _ in items]
 
-        return self._each(kind, send, list(zip(patches, etags, strict=True)), apart)
+        return self._each(kind, send, list(zip(patches, etags, strict=True)), attempt)
 
     def delete(self, kind: Kind, ids: Sequence[int], etags: Sequence[str]) -> list[Exception | None]:
         """Delete each; None or the reason why not, in the order of *ids*."""
@@ -59,13 +64,21 @@ class Writes:
             self._store.delete(kind, [number for number, _ in items], [tag for _, tag in items])
             return [None for _ in items]
 
-        return self._each(kind, send, list(zip(ids, etags, strict=True)), apart=True)
+        return self._each(kind, send, list(zip(ids, etags, strict=True)), attempt=0, apart=True)
 
     def _each(
-        self, kind: Kind, send: Callable[[Sequence[T]], Sequence[R | Exception]], items: Sequence[T], apart: bool
+        self,
+        kind: Kind,
+        send: Callable[[Sequence[T]], Sequence[R | Exception]],
+        items: Sequence[T],
+        attempt: int,
+        *,
+        apart: bool = False,
     ) -> list[R | Exception]:
-        pieces = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
-        if len(pieces) <= 1 or kind.serial:
+        apart = apart or attempt > 0
+        size = max(_SMALLEST, CHUNK // 3**attempt)
+        pieces = [items[start : start + size] for start in range(0, len(items), size)]
+        if len(pieces) <= 1 or kind.serial or attempt > 0:
             return [answer for piece in pieces for answer in _isolate(kind, send, piece, apart)]
         with ThreadPoolExecutor(min(self._parallel, len(pieces)), thread_name_prefix="netbox-write") as pool:
             return [
