@@ -58,6 +58,12 @@ class InvalidError(PluginError):
     code = grpc.StatusCode.INVALID_ARGUMENT
 
 
+class LateError(PluginError):
+    """Not done within the time that the program allows."""
+
+    code = grpc.StatusCode.DEADLINE_EXCEEDED
+
+
 class CancelledError(PluginError):
     """The user asked to stop."""
 

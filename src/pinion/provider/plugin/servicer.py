@@ -4,6 +4,7 @@ Invariants:
 
 * Every answer is either a well-formed response or a gRPC status with a readable reason in which no known secret occurs.
 * After `Cancel` no new call begins, and those in flight are answered within `GRACE` seconds, finished or not.
+* A call with a time limit (Pulumi's customTimeouts) is answered within it; what it had begun goes on until it is done.
 * A handler's bug is an INTERNAL status that names the plugin, with the traceback in the engine's debug log.
 """
 
@@ -23,7 +24,7 @@ from typing_extensions import override
 
 from pinion.provider.plugin import engine as engine_line
 from pinion.provider.plugin.differences import Difference
-from pinion.provider.plugin.errors import CancelledError, PartialError, PluginError
+from pinion.provider.plugin.errors import CancelledError, LateError, PartialError, PluginError
 from pinion.provider.plugin.interface import Call, Checked, Plugin
 from pinion.provider.plugin.values import Value, decode, encode, plain_properties, secret_texts
 
@@ -261,7 +262,9 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         if self._cancelled.is_set():
             _fail(context, CancelledError(f"cancelled before {call.name or 'this call'} was begun"))
         running = self._workers.submit(work)
-        wait(cast("list[Future[object]]", [running, self._given_up]), return_when=FIRST_COMPLETED)
+        wait(cast("list[Future[object]]", [running, self._given_up]), call.timeout, FIRST_COMPLETED)
+        if not running.done() and not self._given_up.done():
+            _fail(context, LateError(f"not done within {call.timeout:g} s; the next run finds out what was done"))
         if not running.done():
             _fail(
                 context,

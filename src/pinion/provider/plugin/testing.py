@@ -154,9 +154,11 @@ class Client:
         response = self.stub.Diff(self._about(request, token, name), timeout=self.timeout)
         return _changes(response)
 
-    def create(self, token: str, name: str, news: Properties, *, preview: bool = False) -> tuple[str, dict[str, Value]]:
-        """Create: id and outputs."""
-        request = provider_pb2.CreateRequest(properties=encode(news), preview=preview)
+    def create(
+        self, token: str, name: str, news: Properties, *, preview: bool = False, limit: float = 0.0
+    ) -> tuple[str, dict[str, Value]]:
+        """Create: id and outputs. *limit*: the program's own time limit, seconds, 0 for none."""
+        request = provider_pb2.CreateRequest(properties=encode(news), preview=preview, timeout=limit)
         response = self.stub.Create(self._about(request, token, name), timeout=self.timeout)
         return response.id, decode(response.properties)
 

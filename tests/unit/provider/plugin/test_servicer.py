@@ -223,6 +223,14 @@ def test_cancel_wakes_waiters_gives_up_on_the_rest_and_lets_nothing_new_in(clien
     assert "late" not in boxes.boxes
 
 
+def test_a_time_limit_of_the_program_is_kept(client: Client, boxes: Boxes) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        client.create(BOX, "slow", {"name": "slow"}, limit=0.3)
+    boxes.hold.set()
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert caught.value.details() == "not done within 0.3 s; the next run finds out what was done"
+
+
 def test_many_calls_run_at_once(client: Client, boxes: Boxes) -> None:
     with ThreadPoolExecutor(100) as pool:
         waiting = [pool.submit(client.create, BOX, f"slow{n}", {"name": "slow"}) for n in range(60)]
