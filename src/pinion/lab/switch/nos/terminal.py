@@ -115,7 +115,8 @@ class Terminal:
             case "\x15":  # Control-U
                 return self._replace("")
             case "\x17":  # Control-W
-                return self._replace(self._line.rstrip().rpartition(" ")[0])
+                kept, space, _ = self._line.rstrip().rpartition(" ")
+                return self._replace(kept + space)
             case "\x1a":  # Control-Z
                 self._line = ""
                 return f"\r\n{self._shown(self.shell.execute('end') if self.shell.editor is not None else '')}"

@@ -1,0 +1,70 @@
+"""Any configuration that the lab's switch can hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from pinion.lab.switch.nos.config import Address, Config, Ethernet, Vlan, VlanInterface, factory
+
+PORTS = tuple(f"Ethernet{index}" for index in range(1, 5))
+BASE = factory(PORTS, "Management1")
+VIDS = st.integers(min_value=2, max_value=4094)
+DESCRIPTIONS = st.text("abyz AZ019 |!%?/:#", max_size=40).map(str.strip)
+
+
+@st.composite
+def _ethernet(draw: st.DrawFn, name: str) -> Ethernet:
+    return Ethernet(
+        name,
+        description=draw(DESCRIPTIONS),
+        shutdown=draw(st.booleans()),
+        l2_mtu=draw(st.none() | st.integers(68, 9214)),
+        trunk=draw(st.booleans()),
+        access_vlan=draw(st.just(1) | VIDS),
+        native_vlan=draw(st.just(1) | VIDS),
+        allowed=draw(st.none() | st.frozensets(st.just(1) | VIDS, max_size=5)),
+    )
+
+
+@st.composite
+def _svi(draw: st.DrawFn, vid: int) -> VlanInterface:
+    virtual = draw(st.booleans())
+    first, second = f"10.{vid // 256}.{vid % 256}.1/24", f"172.{16 + vid // 256}.{vid % 256}.1/25"
+    candidates = [
+        (),
+        (Address(first, virtual),),
+        (Address(first, virtual), Address(second, virtual, secondary=True)),
+        (Address(first, virtual), Address(f"2001:db8:{vid:x}::1/64", virtual)),
+        (Address(f"2001:db8:{vid:x}::1/64", virtual),),
+    ]
+    return VlanInterface(
+        vid,
+        description=draw(DESCRIPTIONS),
+        shutdown=draw(st.booleans()),
+        mtu=draw(st.just(1500) | st.integers(68, 9214)),
+        addresses=draw(st.sampled_from(candidates)),
+    )
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> Config:
+    """Any configuration of a switch with `PORTS`."""
+    config = BASE
+    for vid in draw(st.sets(VIDS, max_size=5)):
+        config = config.with_vlan(Vlan(vid, draw(st.none() | st.text("abyzAZ019._-", min_size=1, max_size=32))))
+    for name in PORTS:
+        config = config.with_interface(draw(_ethernet(name)))
+    for vid in draw(st.sets(VIDS, max_size=3)):
+        config = config.with_interface(draw(_svi(vid)))
+    management = config.managements["Management1"]
+    address = draw(st.sampled_from(((), (Address("192.0.2.1/24"),))))
+    config = config.with_interface(replace(management, shutdown=draw(st.booleans()), addresses=address))
+    return replace(
+        config,
+        hostname=draw(st.sampled_from(("tor-1", "a", "x.y"))),
+        ip_routing=draw(st.booleans()),
+        ipv6_routing=draw(st.booleans()),
+        virtual_router_mac=draw(st.sampled_from((None, "00:1c:73:00:00:99"))),
+    )
