@@ -9,6 +9,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from . import policies, routes
 from .watching import Server, Watched
@@ -87,7 +88,16 @@ class Kernel:
             run("ip", "link", "set", routes.LINK, "address", routes.link_mac(prefix))
         if held is None or "UP" not in held["flags"]:
             run("ip", "link", "set", routes.LINK, "up")
-        # answers to a machine without pods come back by another way (RFC 3704, loose mode)
+        if not self._configuration.runs_pods:
+            run(
+                "ip",
+                "address",
+                "replace",
+                f"{routes.hub_address(self._configuration.pod_prefix)}/32",
+                "dev",
+                routes.LINK,
+            )
+        # the source of what a node itself sends is its own address, whose way back need not be this link (RFC 3704, loose mode)
         _sysctl(f"net/ipv4/conf/{routes.LINK}/rp_filter", "2")
 
     def connect(self, hops: list[routes.Hop]) -> None:
@@ -119,14 +129,20 @@ class Kernel:
             (route["dst"], route.get("gateway"))
             for route in json.loads(run("ip", "-4", "-json", "route", "show", "proto", str(routes.PROTOCOL)))
         }
-        wanted = {(hop.prefix, hop.gateway): hop for hop in hops}
+        # iproute2 leaves out the length of a single address
+        wanted = {(hop.prefix.removesuffix("/32"), hop.gateway): hop for hop in hops}
         for prefix, gateway in held - wanted.keys():
             run("ip", "route", "del", prefix, *(["via", gateway] if gateway else []), "proto", str(routes.PROTOCOL))
         for key in wanted.keys() - held:
             hop = wanted[key]
             way = ("dev", routes.LINK, "onlink") if hop.overlay else ()
-            source = ("src", self._configuration.address, "proto", str(routes.PROTOCOL))
+            source = ("src", self._source(overlay=hop.overlay), "proto", str(routes.PROTOCOL))
             run("ip", "route", "replace", hop.prefix, "via", hop.gateway, *way, *source)
+
+    def _source(self, *, overlay: bool) -> str:
+        """The address that this machine itself speaks to pods with."""
+        here = self._configuration
+        return routes.hub_address(here.pod_prefix) if overlay and not here.runs_pods else here.address
 
     def filter(self, rules: str) -> None:
         """Have exactly the nftables *rules*."""
@@ -178,8 +194,15 @@ class Watcher:
         nodes = self._watched["nodes"].objects()
         prefix = next((item["spec"].get("podCIDR") for item in nodes if item["metadata"]["name"] == here.name), None)
         known = [node for node in map(routes.node_of, nodes) if node is not None]
-        self._kernel.link(prefix)
-        self._kernel.connect(routes.hops(known, here.name, self._kernel.attached()))
+        attached = self._kernel.attached()
+        hops = routes.hops(known, here.name, attached)
+        if here.runs_pods:
+            hub = routes.hub_hop(here.pod_prefix, urlsplit(here.server).hostname or "", attached)
+            hops += [hub] if hub is not None else []
+            self._kernel.link(prefix)
+        else:
+            self._kernel.link(f"{routes.hub_address(here.pod_prefix)}/32")
+        self._kernel.connect(hops)
         if here.runs_pods:
             self._kernel.filter(policies.ruleset(self._cluster(), here.name, here.pod_prefix, prefix))
             if prefix is not None:

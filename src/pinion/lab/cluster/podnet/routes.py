@@ -73,6 +73,21 @@ def hops(nodes: Iterable[Node], own: str, attached: Sequence[str]) -> list[Hop]:
     )
 
 
+def hub_address(pod_prefix: str) -> str:
+    """The address that the API server's machine, which has no pods, has among the pods: the last one, of the last node that could be."""
+    return str(ipaddress.ip_network(pod_prefix)[-2])
+
+
+def hub_hop(pod_prefix: str, address: str, attached: Sequence[str]) -> Hop | None:
+    """The way back to the API server's machine at *address*: by VXLAN, as its packets came; None where it is a neighbour.
+
+    Without it answers of pods would go through the site's routers, which know nothing of pods.
+    """
+    if any(ipaddress.ip_address(address) in ipaddress.ip_network(network) for network in attached):
+        return None
+    return Hop(f"{hub_address(pod_prefix)}/32", address, overlay=True)
+
+
 def network_configuration(prefix: str, mtu: int) -> dict[str, object]:
     """What the container runtime does for each pod of the node that has *prefix*: a link of its own, routed, an address of *prefix*."""
     return {
