@@ -126,18 +126,18 @@ class Kernel:
                     "ip", "neighbour", "replace", hop.gateway, "lladdr", hop.mac, "nud", "permanent", "dev", routes.LINK
                 )
         held = {
-            (route["dst"], route.get("gateway"))
+            (route["dst"], route.get("gateway"), route.get("prefsrc"))
             for route in json.loads(run("ip", "-4", "-json", "route", "show", "proto", str(routes.PROTOCOL)))
         }
         # iproute2 leaves out the length of a single address
-        wanted = {(hop.prefix.removesuffix("/32"), hop.gateway): hop for hop in hops}
-        for prefix, gateway in held - wanted.keys():
-            run("ip", "route", "del", prefix, *(["via", gateway] if gateway else []), "proto", str(routes.PROTOCOL))
-        for key in wanted.keys() - held:
-            hop = wanted[key]
-            way = ("dev", routes.LINK, "onlink") if hop.overlay else ()
-            source = ("src", self._source(overlay=hop.overlay), "proto", str(routes.PROTOCOL))
-            run("ip", "route", "replace", hop.prefix, "via", hop.gateway, *way, *source)
+        wanted = {(hop.prefix.removesuffix("/32"), hop.gateway, self._source(overlay=hop.overlay)): hop for hop in hops}
+        ours = ("proto", str(routes.PROTOCOL))
+        for prefix, gateway, source in held - wanted.keys():
+            via = ["via", gateway] if gateway else []
+            run("ip", "route", "del", prefix, *via, *(["src", source] if source else []), *ours)
+        for prefix, gateway, source in wanted.keys() - held:
+            way = ("dev", routes.LINK, "onlink") if wanted[prefix, gateway, source].overlay else ()
+            run("ip", "route", "replace", prefix, "via", gateway, *way, "src", source, *ours)
 
     def _source(self, *, overlay: bool) -> str:
         """The address that this machine itself speaks to pods with."""
