@@ -60,6 +60,9 @@ OUTPUTS: Final = ("url", "owner", "drift", "netbox_ids")
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 _LONGEST_LIST: Final = 40  # lines of one message
 LOST_MARK: Final = "it no longer says that it is ours: somebody made it anew, or took off tag and identity"
+RENAMED_HINT: Final = (
+    "if it was renamed, let go of the old one first: pulumi destroy --target '**::OLD-NAME' --target-dependents"
+)
 ADOPT_HINT: Final = "say: pulumi config set pinion:adopt true"
 
 
@@ -225,7 +228,7 @@ class UnitKind(ResourceKind, Generic[D]):
             return
         if found.conflicts:
             in_the_way: list[str] = [f"{one.object}{_in_brackets(one.url)}: {one.reason}" for one in found.conflicts]
-            call.error(_list([*in_the_way, ADOPT_HINT]))
+            call.error(_list([*in_the_way, *dict.fromkeys(_hint(line) for line in in_the_way)]))
         elif found.exists:
             lines: list[str] = [_change_line(change) for change in found.changes]
             told = "exists in NetBox; up will change:" if lines else "exists in NetBox as it should be"
@@ -270,6 +273,10 @@ def _in_brackets(url: str | None) -> str:
     return f" ({url})" if url else ""
 
 
+def _hint(reason: str) -> str:
+    return RENAMED_HINT if "managed by Pinion already" in reason else ADOPT_HINT
+
+
 @contextmanager
 def _errors(noun: str, key: str, inputs: Properties) -> Iterator[None]:
     """The driver's errors as the provider's, with the place in the site file."""
@@ -278,7 +285,7 @@ def _errors(noun: str, key: str, inputs: Properties) -> Iterator[None]:
     try:
         yield
     except ExistsError as error:
-        raise RefusedError(f"{about}: {error}; {ADOPT_HINT}") from error
+        raise RefusedError(f"{about}: {error}; {_hint(str(error))}") from error
     except MissingError as error:
         raise NotFoundError(f"{about}: {error}") from error
     except NetBoxDeniedError as error:

@@ -113,10 +113,11 @@ class World:
 
     def marks_exist(self) -> bool:
         """Whether NetBox has our custom field. Without it there is nothing of ours, and a filter by it would return everything."""
-        if self._marks_exist is None:
-            found = self._store.find(CUSTOM_FIELDS, {}, "name", [MARK])
-            self._marks_exist = any(record.get("name") == MARK for record in found)
-        return self._marks_exist
+        with self._fetching[CUSTOM_FIELDS]:  # the first readers come together: one asks for all
+            if self._marks_exist is None:
+                found = self._store.find(CUSTOM_FIELDS, {}, "name", [MARK])
+                self._marks_exist = any(record.get("name") == MARK for record in found)
+            return self._marks_exist
 
     def marks_made(self) -> None:
         """Note that the custom field exists now, and serves."""
