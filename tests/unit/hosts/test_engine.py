@@ -193,6 +193,7 @@ def test_a_refused_file_replaces_nothing() -> None:
     assert "/etc/plain" not in host.files
     assert host.files["/etc/sshd"].content == "old\n"
     assert not host.guards
+    assert "reload" not in {change.kind for change in engine.check(host.machine(), CONCERN).changes}
 
 
 def test_undo_takes_back_what_it_placed_and_nothing_else() -> None:
@@ -246,6 +247,17 @@ def test_a_package_that_somebody_needs_now_stays_and_is_forgotten() -> None:
     engine.undo(host.machine(), "os_tuning", wait=0, who="test")
     assert "tcpdump" in host.packages
     assert host.journals == {}
+
+
+def test_what_is_gone_already_is_forgotten() -> None:
+    host = fresh()
+    converge(host)
+    host.packages.discard("tcpdump")
+    smaller = replace(CONCERN, packages=("ethtool",))
+    assert converge(host, smaller).changes == ()
+    host.packages.add("tcpdump")  # by somebody else, later
+    engine.undo(host.machine(), "os_tuning", wait=0, who="test")
+    assert "tcpdump" in host.packages
 
 
 def test_an_unwanted_package_that_is_needed_is_an_error_with_the_reason() -> None:

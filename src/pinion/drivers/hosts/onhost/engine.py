@@ -233,7 +233,7 @@ def _stale(placed: Iterable[str], wanted: Iterable[str]) -> list[str]:
 def _apply(machine: Machine, wanted: Concern, found: Found, journal: Journal) -> None:
     changed = [file for file in wanted.files if found.files[file.path] != _target(file)]
     dropped = _stale(journal.files, [file.path for file in wanted.files])
-    _note(wanted, found, journal, changed, dropped)
+    _note(wanted, found, journal)
     machine.journals.write(wanted.name, journal)
 
     install = [name for name in wanted.packages if name not in found.installed]
@@ -259,11 +259,23 @@ def _apply(machine: Machine, wanted: Concern, found: Found, journal: Journal) ->
     machine.journals.write(wanted.name, journal)
 
 
-def _note(wanted: Concern, found: Found, journal: Journal, changed: list[File], dropped: list[str]) -> None:
+def _note(wanted: Concern, found: Found, journal: Journal) -> None:
     """Write into *journal* what is about to be placed and what was there; what it says already is older and stays."""
     journal.packages += [name for name in wanted.packages if name not in {*found.installed, *journal.packages}]
     new = [user.name for user in wanted.users if found.users[user.name] is None]
     journal.users += [name for name in new if name not in journal.users]
+    for sysctl in wanted.sysctls:
+        value = found.sysctls[sysctl.key]
+        if value is not None and value != sysctl.value:
+            journal.sysctls.setdefault(sysctl.key, value)
+    for unit in wanted.units:
+        state_of_unit = found.units[unit.name]
+        if state_of_unit != UnitState(unit.enabled, unit.active):
+            journal.units.setdefault(unit.name, (state_of_unit.enabled, state_of_unit.active))
+
+
+def _note_files(found: Found, journal: Journal, changed: list[File], dropped: list[str]) -> None:
+    """As `_note`, for files, and for the units that must then read them."""
     for file in changed:
         state = found.files[file.path]
         notify = sorted(file.notify)
@@ -276,14 +288,6 @@ def _note(wanted: Concern, found: Found, journal: Journal, changed: list[File], 
             journal.files[file.path] = Original(
                 state.content, state.owner, state.group, state.mode, notify, file.confirm
             )
-    for sysctl in wanted.sysctls:
-        value = found.sysctls[sysctl.key]
-        if value is not None and value != sysctl.value:
-            journal.sysctls.setdefault(sysctl.key, value)
-    for unit in wanted.units:
-        state_of_unit = found.units[unit.name]
-        if state_of_unit != UnitState(unit.enabled, unit.active):
-            journal.units.setdefault(unit.name, (state_of_unit.enabled, state_of_unit.active))
     reload = [name for file in changed for name in file.notify]
     reload += [name for path in dropped for name in journal.files[path].notify]
     journal.reload += [name for name in dict.fromkeys(reload) if name not in journal.reload]
@@ -292,10 +296,14 @@ def _note(wanted: Concern, found: Found, journal: Journal, changed: list[File], 
 def _place(
     machine: Machine, wanted: Concern, found: Found, journal: Journal, changed: list[File], dropped: list[str]
 ) -> None:
+    if not changed and not dropped:
+        return
     for file in changed:
         problem = machine.files.validate(file)
         if problem is not None:
             raise HostError(f"{file.path}: refused by its validation, nothing was replaced: {problem}")
+    _note_files(found, journal, changed, dropped)
+    machine.journals.write(wanted.name, journal)
     risky = [file.path for file in changed if file.confirm]
     risky += [path for path in dropped if journal.files[path].confirm]
     if risky:
