@@ -25,6 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.engine)
+            item.add_marker(pytest.mark.timeout(900))  # many runs of a real engine, on a machine that may be busy
             if why:
                 item.add_marker(pytest.mark.skip(reason=why))
 

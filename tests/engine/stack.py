@@ -85,6 +85,7 @@ class Stack:
     secrets: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     wishes: dict[str, Any] = field(default_factory=dict)
+    _pristine: bytes = b""
 
     def __post_init__(self) -> None:
         for name in ("state", "home", "bin"):
@@ -97,6 +98,7 @@ class Stack:
         )
         (self.folder / "__main__.py").write_text(_PROGRAM)
         self.pulumi("stack", "init", STACK, check=True)
+        self._pristine = self._state_file().read_bytes()
         for key, value in self.config.items():
             self.set(key, value)
         for key, value in self.secrets.items():
@@ -175,6 +177,13 @@ class Stack:
         resources = json.loads(run.out)["deployment"].get("resources", [])
         ours = [one for one in resources if one["type"].startswith("pinion:")]
         return {f"{one['type']} {one['urn'].rpartition('::')[2]}": one for one in ours}
+
+    def forget(self) -> None:
+        """The stack as it was made: with no resource."""
+        self._state_file().write_bytes(self._pristine)
+
+    def _state_file(self) -> Path:
+        return self.folder / "state" / ".pulumi" / "stacks" / PROJECT / f"{STACK}.json"
 
     def recover(self) -> None:
         """After a kill: let go of the lock that the dead run holds."""
