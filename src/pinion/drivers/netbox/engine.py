@@ -19,6 +19,7 @@ from pydantic import JsonValue
 
 from pinion.drivers.netbox.errors import (
     ChangedError,
+    DeniedError,
     ExistsError,
     MissingError,
     NetBoxError,
@@ -297,13 +298,10 @@ class Engine:
         """Two creators raced past a check that is no lock: the lowest id stays, whoever sees the others deletes them."""
         if self._dry or not found.doubles:
             return
-        answers = self._writes.delete(
-            kind, [identity(one) for one in found.doubles], [etag(one) or "*" for one in found.doubles]
-        )
-        for double, answer in zip(found.doubles, answers, strict=True):
+        for double, error in Removal(self._store, self._writes).remove(kind, found.doubles):
             self._world.drop(kind, identity(double))
-            if answer is not None and not isinstance(answer, ChangedError):
-                item.unit.fail(_as_error(answer, f"second {item.want.label}", page(double)))
+            if error is not None:
+                item.unit.fail(_as_error(error, f"second {item.want.label}", page(double)))
 
     # --- writes ---------------------------------------------------------------------------------------------------------
 
@@ -374,7 +372,8 @@ class Engine:
         answers = self._writes.update(kind, [patch for _, _, patch in work], tags, attempt=attempt)
         for (item, found, patch), answer in zip(work, answers, strict=True):
             if isinstance(answer, Exception):
-                if _passing(answer):
+                # "Not permitted" is also what NetBox says of an object that goes while it works on it.
+                if _passing(answer) or (isinstance(answer, DeniedError) and not answer.token and attempt == 0):
                     again.append((item, answer))
                 else:
                     item.unit.fail(_as_error(answer, item.want.label, page(found.record)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pinion.drivers.netbox.errors import ChangedError, NetBoxError, RefusedError, UnreachableError
+from pinion.drivers.netbox.errors import ChangedError, DeniedError, NetBoxError, RefusedError, UnreachableError
 from pinion.drivers.netbox.kinds import (
     ADOPTED,
     CABLE,
@@ -151,4 +151,5 @@ def _note(record: Record, result: object, answers: dict[int, NetBoxError | None]
         answers[identity(record)] = RefusedError("", "kept changing", page(record))
         return True
     answers[identity(record)] = result if isinstance(result, NetBoxError) else None
-    return isinstance(result, UnreachableError)
+    # NetBox answers 403 for an object that somebody else deletes at the same moment.
+    return isinstance(result, (UnreachableError, DeniedError))
