@@ -234,12 +234,17 @@ class OvsDataPlane:
                 self._run(["ip", "link", "set", "dev", port.name, "mtu", str(mtu)], None)
             if link.up != port.up:
                 self._run(["ip", "link", "set", "dev", port.name, "up" if port.up else "down"], None)
-            self._sysctl_set(f"net.ipv6.conf.{port.name}.disable_ipv6", on=True)
-            # Only the SVI answers ARP for its address: the kernel would also, with the front port's MAC, and what is sent there is lost.
-            self._sysctl_set(f"net.ipv4.conf.{port.name}.arp_ignore", on=True)
+        there = [port.name for port in desired.ports if port.name in links]
+        self._sysctls({f"net.ipv6.conf.{name}.disable_ipv6": True for name in there})
+        # Only the SVI answers ARP for its address: the kernel would also, with the front port's MAC, and what is sent there is lost.
+        self._sysctls({f"net.ipv4.conf.{name}.arp_ignore": True for name in there})
 
     def _svis(self, desired: Desired) -> None:
         links = self._links()
+        # Without this, Linux forgets the IPv6 addresses of an interface that is shut.
+        self._sysctls(
+            {f"net.ipv6.conf.{svi.name}.keep_addr_on_down": True for svi in desired.svis if svi.name in links}
+        )
         for svi in desired.svis:
             link = links.get(svi.name)
             if link is None:
@@ -275,18 +280,22 @@ class OvsDataPlane:
         managements = [management.name for management in desired.managements]
         own = [address.partition("/")[0] for management in desired.managements for address in management.addresses]
         self._run(["nft", "--file", "-"], _firewall(managements, own))
-        for management in managements:
-            self._sysctl_set(f"net.ipv4.conf.{management}.forwarding", on=False)
-        for svi in desired.svis:
-            self._sysctl_set(f"net.ipv4.conf.{svi.name}.forwarding", on=desired.ipv4_forwarding)
-        self._sysctl_set("net.ipv6.conf.all.forwarding", on=desired.ipv6_forwarding)
+        forwards = {f"net.ipv4.conf.{svi.name}.forwarding": desired.ipv4_forwarding for svi in desired.svis}
+        self._sysctls(forwards | {"net.ipv6.conf.all.forwarding": desired.ipv6_forwarding})
 
     def _sysctl(self, key: str) -> bool:
         return self._run(["sysctl", "--values", key], None).strip() == "1"
 
-    def _sysctl_set(self, key: str, *, on: bool) -> None:
-        if self._sysctl(key) != on:
-            self._run(["sysctl", "--quiet", "--write", f"{key}={int(on)}"], None)
+    def _sysctls(self, wanted: dict[str, bool]) -> None:
+        """Switch kernel parameters on or off, those that are not so already."""
+        if not wanted:
+            return
+        held = self._run(["sysctl", "--values", *wanted], None).split()
+        wrong = [
+            f"{key}={int(on)}" for (key, on), value in zip(wanted.items(), held, strict=True) if value != str(int(on))
+        ]
+        if wrong:
+            self._run(["sysctl", "--quiet", "--write", *wrong], None)
 
 
 _VSCTL = ("ovs-vsctl", "--timeout=10", "--no-syslog")
@@ -298,9 +307,14 @@ def _columns(tagging: Tagging, tag: int | None, trunks: Iterable[int]) -> list[s
 
 
 def _firewall(managements: Sequence[str], own: Sequence[str]) -> str:
-    """One atomic nftables transaction: nothing is forwarded between front and management, whose address only it answers for."""
-    rules = [f'iifname "{name}" drop\n oifname "{name}" drop' for name in managements]
-    guards = [f'iifname "Vlan*" {"ip6" if ":" in address else "ip"} daddr {address} drop' for address in own]
+    """One atomic nftables transaction.
+
+    Nothing is forwarded between front and management, which alone answers for its address. Front ports belong to Open vSwitch: the
+    kernel sees their frames, too, and must not make anything of them.
+    """
+    rules = ['iifname "Ethernet*" drop', *(f'iifname "{name}" drop\n oifname "{name}" drop' for name in managements)]
+    own_only = (f'iifname "Vlan*" {"ip6" if ":" in address else "ip"} daddr {address} drop' for address in own)
+    guards = ['iifname "Ethernet*" drop', *own_only]
     forward, local = "\n ".join(rules), "\n ".join(guards)
     return (
         f"table inet {_TABLE}\ndelete table inet {_TABLE}\ntable inet {_TABLE} {{\n"
