@@ -61,7 +61,7 @@ _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 _LONGEST_LIST: Final = 40  # lines of one message
 LOST_MARK: Final = "it no longer says that it is ours: somebody made it anew, or took off tag and identity"
 RENAMED_HINT: Final = (
-    "if it was renamed, let go of the old one first: pulumi destroy --target '**::OLD-NAME' --target-dependents"
+    "if it was renamed in the site file, give it its old name back there: a rename of what exists is not supported yet"
 )
 ADOPT_HINT: Final = "say: pulumi config set pinion:adopt true"
 
