@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 from scenarios.rack import REPOSITORY, SITE, Rack
@@ -16,7 +17,8 @@ def test_twelve_mistakes_stop_check_and_pulumi_alike(rack: Rack) -> None:
         shutil.copy(TWELVE, rack.site_file)
         checked = rack.pinion("site", "check", str(rack.site_file), check=False)
         assert checked.returncode == 1
-        errors = [line for line in (checked.stdout + checked.stderr).splitlines() if f"{rack.site_file}:" in line]
+        place = re.compile(rf"^{re.escape(str(rack.site_file))}:\d+:\d+ [A-Z0-9]+-\d+ ")
+        errors = [line for line in (checked.stdout + checked.stderr).splitlines() if place.match(line)]
         assert len(errors) == 12
         ran = rack.inside("pulumi", "up", "--yes", "--non-interactive", "--stack", SITE, check=False)
         assert ran.returncode != 0
