@@ -166,6 +166,7 @@ print(seen)
 """
 
 
+@pytest.mark.slow
 def test_a_run_killed_before_any_of_its_effects_is_finished_by_the_next(converged: HostsRack) -> None:
     rack, name = converged, "pi-03"
     shot = rack.snapshot(name)
@@ -383,6 +384,7 @@ def test_undo_leaves_the_host_as_it_was(converged: HostsRack) -> None:
     assert rack.converge("pyinfra", "--limit", "pi-02")["changed"] > 10
 
 
+@pytest.mark.slow
 def test_the_real_host_keeps_the_contract(converged: HostsRack) -> None:
     """The same promises as the host in memory (tests/unit/hosts/contract.py), on Debian."""
     machine = converged.machine("mgmt-1")
