@@ -19,7 +19,7 @@ from pinion.drivers.netbox.http_store import HttpStore
 from pinion.lab.netbox.standalone import standalone
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Server:
     """Where the NetBox under test is."""
 

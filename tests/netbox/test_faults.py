@@ -137,9 +137,13 @@ def test_only_what_the_driver_needs_is_allowed(server, store) -> None:  # noqa: 
     """The token of the lab is the least-privileged one of the documentation: everything else is refused."""
     import requests
 
-    for path in ("tenancy/tenants", "circuits/circuits", "virtualization/clusters", "users/tokens", "extras/scripts"):
+    for path in ("tenancy/tenants", "circuits/circuits", "virtualization/clusters", "users/users", "extras/scripts"):
         answer = requests.get(
             f"{server.url}/api/{path}/", headers={"Authorization": f"Bearer {server.token}"}, timeout=60
         )
         assert answer.status_code == 403 or answer.json().get("count") == 0, path
     assert store.facts().user == "pinion"
+    own = requests.get(
+        f"{server.url}/api/users/tokens/", headers={"Authorization": f"Bearer {server.token}"}, timeout=60
+    )
+    assert own.json()["count"] == 1, "NetBox shows every user its own tokens, and no other's"

@@ -214,6 +214,7 @@ class FaultProxy:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0.05)  # closed connections are taken down by the loop
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         upstream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
@@ -226,10 +227,9 @@ class FaultProxy:
         except (OSError, EOFError, asyncio.LimitOverrunError, ValueError):
             pass  # either side went away, or speaks no HTTP
         finally:
+            # Not waited for: an end that never reads would keep the proxy from ending.
             for end in (writer, *(upstream[1:] if upstream else ())):
                 end.close()
-                with contextlib.suppress(OSError, ssl.SSLError):
-                    await end.wait_closed()
 
     async def _exchange(
         self,
