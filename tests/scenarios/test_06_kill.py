@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import subprocess
@@ -35,33 +36,42 @@ def start(rack: Rack, *argv: str) -> subprocess.Popen[bytes]:
     )
 
 
-def kill_one(process: subprocess.Popen[bytes], names: tuple[str, ...], after: float) -> str | None:
-    """Wait *after* seconds, then kill -9 the first descendant whose command line holds one of *names*; returns its name."""
+def kill_one(
+    process: subprocess.Popen[bytes], names: tuple[str, ...], after: float, left: list[psutil.Process]
+) -> str | None:
+    """Wait *after* seconds, then kill -9 the first descendant whose command line holds one of *names*; returns its name.
+
+    All descendants of that moment are put into *left*: some outlive the one that was killed.
+    """
     deadline = time.monotonic() + after
     while time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.05)
     if process.poll() is not None:
         return None
-    for child in psutil.Process(process.pid).children(recursive=True):
+    left += psutil.Process(process.pid).children(recursive=True)
+    for child in left:
         try:
             words = child.cmdline()
         except psutil.NoSuchProcess:
             continue
         if any(name in word for name in names for word in words[:3]):
-            child.kill()
-            return " ".join(words[:3])
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+                return " ".join(words[:3])
     return None
 
 
-def finish(process: subprocess.Popen[bytes]) -> None:
+def finish(process: subprocess.Popen[bytes], left: list[psutil.Process]) -> None:
     """Wait for what the kill left; what still runs after that is ended, as a person would with Ctrl-\\."""
     try:
         process.wait(timeout=120)
     except subprocess.TimeoutExpired:
-        for child in psutil.Process(process.pid).children(recursive=True):
-            child.kill()
+        left += psutil.Process(process.pid).children(recursive=True)
         process.kill()
         process.wait()
+    for orphan in psutil.wait_procs(left, timeout=10)[1]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            orphan.kill()
 
 
 def spoil(rack: Rack, seed: random.Random) -> None:
@@ -107,12 +117,13 @@ def test_killed_pulumi_and_provider(rack: Rack) -> None:
     for attempt in range(KILLS):
         spoil(rack, seed)
         rack.pinion("stack", "unlock", str(rack.site_file))
+        left: list[psutil.Process] = []
         process = start(
             rack, "pulumi", "up", "--yes", "--skip-preview", "--refresh", "--non-interactive", "--stack", SITE
         )
         names = ("pulumi-resource-pinion",) if attempt % 2 else ("/pulumi", "pulumi")
-        killed += kill_one(process, names, seed.uniform(1.0, WINDOW)) is not None
-        finish(process)
+        killed += kill_one(process, names, seed.uniform(1.0, WINDOW), left) is not None
+        finish(process, left)
     assert killed >= KILLS // 2, "most kills must have met a running process"
     assert_converges(rack)
 
@@ -128,8 +139,9 @@ def test_killed_converge_run(rack: Rack) -> None:
                 check=False,
             )
         by = "pyinfra" if attempt % 2 else "ansible"
+        left: list[psutil.Process] = []
         process = start(rack, "pinion", "converge", str(rack.site_file), "--by", by)
-        killed += kill_one(process, ("ansible", "pyinfra", "pinion"), seed.uniform(0.5, WINDOW / 2)) is not None
-        finish(process)
+        killed += kill_one(process, ("ansible", "pyinfra", "pinion"), seed.uniform(0.5, WINDOW / 2), left) is not None
+        finish(process, left)
     assert killed >= KILLS // 2
     assert_converges(rack)
