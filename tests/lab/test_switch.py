@@ -246,14 +246,16 @@ def test_undo_takes_the_fabric_away_and_leaves_the_login(fabric: Fabric) -> None
     assert fabric.rack.ping("mgmt-1", SWITCH_OUT_OF_BAND)
 
 
+@pytest.fixture(scope="module")
+def stopped(fabric: Fabric) -> Iterator[Fabric]:
+    """The switch program does not run, so that nobody else tells Open vSwitch anything."""
+    fabric.tor("systemctl", "stop", UNIT)
+    yield fabric
+    fabric.tor("systemctl", "start", UNIT)
+
+
 class TestOpenVSwitch(DataPlaneContract):
     """The contract of data planes, on the real one: in the switch's machine, with the switch program stopped."""
-
-    @pytest.fixture(scope="class")
-    def stopped(self, fabric: Fabric) -> Iterator[Fabric]:
-        fabric.tor("systemctl", "stop", UNIT)
-        yield fabric
-        fabric.tor("systemctl", "start", UNIT)
 
     @pytest.fixture
     def plane(self, stopped: Fabric) -> OvsDataPlane:

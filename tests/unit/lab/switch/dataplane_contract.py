@@ -26,7 +26,12 @@ def _config() -> Config:
 def _observed(plane: DataPlane) -> Desired:
     """What is held, but for MAC addresses that nobody chose and interfaces that nobody configures."""
     held = plane.observe()
-    return replace(held, svis=tuple(replace(svi, mac=None) for svi in held.svis), managements=())
+    return replace(
+        held,
+        ports=tuple(port for port in held.ports if port.name in PORTS),
+        svis=tuple(replace(svi, mac=None) for svi in held.svis),
+        managements=(),
+    )
 
 
 def _asked(config: Config) -> Desired:

@@ -50,13 +50,14 @@ def run(command: Sequence[str], text: str | None = None) -> str:
 
 @dataclass(frozen=True)
 class _OvsPort:
-    """A port as OVSDB holds it. *error* is why its interface does not work."""
+    """A port as OVSDB holds it. *error* is why its interface does not work, *mtu* what was asked for."""
 
     tagging: Tagging
     tag: int | None
     trunks: tuple[int, ...]
     internal: bool
     error: str
+    mtu: int | None
 
 
 @dataclass
@@ -175,10 +176,10 @@ class OvsDataPlane:
                 commands.append(["set", "Port", name, *_columns(port.tagging, port.tag, port.trunks)])
         for name, svi in svis.items():
             has = held.get(name)
-            if has is None or has.error or has.tag != svi.vid:
-                commands.append(
-                    ["--may-exist", "add-port", BRIDGE, name, "--", "set", "Interface", name, "type=internal"]
-                )
+            # An internal port that asks for no MTU of its own follows the smallest of the bridge.
+            if has is None or has.error or (has.tag, has.mtu) != (svi.vid, svi.mtu):
+                kind = ["type=internal", f"mtu_request={svi.mtu}"]
+                commands.append(["--may-exist", "add-port", BRIDGE, name, "--", "set", "Interface", name, *kind])
                 commands.append(["set", "Port", name, *_columns(Tagging.ACCESS, svi.vid, ())])
         if commands:
             self._run([*_VSCTL, *(word for command in commands for word in ("--", *command))], None)
@@ -190,19 +191,24 @@ class OvsDataPlane:
         """The ports of the bridge by name."""
         on_bridge = {BRIDGE, *self._run([*_VSCTL, "list-ports", BRIDGE], None).split()}
         interfaces = {
-            str(name): (kind == "internal", error if isinstance(error, str) else "")
-            for name, kind, error in self._table(["--columns=name,type,error", "list", "Interface"])
+            str(name): (
+                kind == "internal",
+                error if isinstance(error, str) else "",
+                mtu if isinstance(mtu, int) else None,
+            )
+            for name, kind, error, mtu in self._table(["--columns=name,type,error,mtu_request", "list", "Interface"])
         }
         held = {}
         for name, tag, trunks, mode in self._table(["--columns=name,tag,trunks,vlan_mode", "list", "Port"]):
             if name in on_bridge:
-                internal, error = interfaces.get(str(name), (False, "no interface"))
+                internal, error, mtu = interfaces.get(str(name), (False, "no interface", None))
                 held[str(name)] = _OvsPort(
                     Tagging(str(mode)) if isinstance(mode, str) else Tagging.TRUNK,
                     tag if isinstance(tag, int) else None,
                     _numbers(trunks),
                     internal,
                     error,
+                    mtu,
                 )
         return held
 
@@ -251,8 +257,6 @@ class OvsDataPlane:
                 raise DataPlaneError(f"{svi.name}: Open vSwitch made no interface")
             if svi.mac is not None and link.mac != svi.mac:
                 self._run([*_VSCTL, "set", "Interface", svi.name, f'mac="{svi.mac}"'], None)
-            if link.mtu != svi.mtu:
-                self._run([*_VSCTL, "set", "Interface", svi.name, f"mtu_request={svi.mtu}"], None)
             if link.up != svi.up:
                 self._run(["ip", "link", "set", "dev", svi.name, "up" if svi.up else "down"], None)
                 # The user-space data path hands frames on as they are: a checksum left to hardware would stay empty.
@@ -270,10 +274,12 @@ class OvsDataPlane:
                 self._addresses(management.name, set(management.addresses), link.addresses)
 
     def _addresses(self, name: str, wanted: set[str], held: set[str]) -> None:
-        for address in sorted(wanted - held):
-            self._run(["ip", "address", "replace", address, "dev", name, *(["nodad"] if ":" in address else [])], None)
+        # Linux forgets the later addresses of a prefix with its first one, so what goes must go before anything comes.
         for address in sorted(held - wanted):
             self._run(["ip", "address", "del", address, "dev", name], None)
+        lost = held & wanted if held - wanted else set()
+        for address in sorted((wanted - held) | lost):
+            self._run(["ip", "address", "replace", address, "dev", name, *(["nodad"] if ":" in address else [])], None)
 
     def _forwarding(self, desired: Desired) -> None:
         """Routing between SVIs only: a packet from or to the management interface is never forwarded."""
