@@ -126,7 +126,7 @@ def _management_host(site: Site, catalog: Catalog, wiring: Wiring, name: str) ->
     stated: ManagementHost = site.management_hosts[name]
     profile = catalog.servers[stated.profile]
     origin = f"management_hosts.{name}"
-    platform = stated.platform or "debian-13"
+    platform = stated.platform
     outer, inner = profile.ports[0], profile.ports[1]
     cable = wiring.plug(stated.port, Link(name, inner.name, stated.fabric_network, origin))
     out_of_band = named_addresses(site.networks[stated.network], name, "management-hosts", stated.range, stated.address)
@@ -153,7 +153,7 @@ def _gpu_server(site: Site, catalog: Catalog, wiring: Wiring, name: str) -> Devi
     stated: GpuServer = site.gpu_servers[name]
     profile = catalog.servers[stated.profile]
     origin = f"gpu_servers.{name}"
-    platform = stated.platform or "debian-13"
+    platform = stated.platform
     control = profile.ports[0]
     cable = wiring.plug(stated.port, Link(name, control.name, stated.network, origin))
     own = named_addresses(site.networks[stated.network], name, "gpu-servers", stated.range, stated.address)
