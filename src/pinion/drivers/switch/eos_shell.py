@@ -1,7 +1,7 @@
 """One SSH login to an EOS switch: a command in, its answer out, every failure as one of our errors.
 
-netmiko does the login and the terminal (no paging, width, prompt, enable mode). Reading is ours, because netmiko does not notice that a
-connection broke: it would wait for its time-out. Nothing is ever logged by netmiko's session log, and no error holds a password.
+netmiko does the login and the terminal (no paging, width, prompt, enable mode). Noticing that a connection broke is ours, because netmiko
+would wait for its time-out. Nothing is ever logged by netmiko's session log, and no error holds a password.
 """
 
 from __future__ import annotations
@@ -15,9 +15,14 @@ from contextlib import contextmanager, suppress
 from typing import cast
 
 import paramiko
-from netmiko import ConnectHandler
+from netmiko.arista.arista import AristaSSH
 from netmiko.base_connection import BaseConnection
-from netmiko.exceptions import NetmikoAuthenticationException, NetmikoBaseException, NetmikoTimeoutException
+from netmiko.exceptions import (
+    NetmikoAuthenticationException,
+    NetmikoBaseException,
+    NetmikoTimeoutException,
+    ReadException,
+)
 
 from pinion.drivers.switch.access import SwitchAccess
 from pinion.drivers.switch.errors import (
@@ -31,6 +36,23 @@ from pinion.drivers.switch.errors import (
 
 #: Pause between two looks at the channel, seconds.
 _PAUSE = 0.01
+
+
+class _NoticingSSH(AristaSSH):  # type: ignore[misc]
+    """netmiko's EOS connection, which says so when the other side is gone instead of waiting for text that can't come."""
+
+    def read_channel(self) -> str:
+        """What has come since the last look. Raises `ReadException` when nothing has and nothing will."""
+        ended = _ended(self)
+        heard = cast("str", super().read_channel())
+        if ended and not heard:
+            raise ReadException("the switch ended it")
+        return heard
+
+
+def _ended(connection: BaseConnection) -> bool:
+    channel = cast("paramiko.Channel | None", connection.remote_conn)
+    return channel is None or channel.closed or bool(channel.eof_received)
 
 
 class EosShell:
@@ -61,24 +83,17 @@ class EosShell:
         try:
             self._connection.write_channel(f"{text}\n")
             while True:
-                ended = self._ended()
                 heard += self._connection.read_channel()
                 # The echo comes first: what stands before it is left over from the line before.
                 _, echo, rest = heard.partition(text)
                 _, newline, answer = rest.partition("\n")
                 if echo and newline and (match := self._prompt.search(answer)):
                     return answer[: match.start()]
-                if ended:
-                    raise SwitchUnreachableError(self._switch, "the connection broke", command=text)
                 if time.monotonic() > give_up:
                     raise NoAnswerError(self._switch, f"no answer within {self._timeout:g} s", command=text)
                 time.sleep(_PAUSE)
         except (OSError, EOFError, paramiko.SSHException, NetmikoBaseException) as error:
             raise SwitchUnreachableError(self._switch, f"the connection broke ({error})", command=text) from error
-
-    def _ended(self) -> bool:
-        channel = cast("paramiko.Channel | None", self._connection.remote_conn)
-        return channel is None or channel.closed or bool(channel.eof_received)
 
     def close(self, *, politely: bool) -> None:
         """End the login; when not *politely* (the switch hangs, the connection is gone) without a word."""
@@ -158,7 +173,7 @@ def _cut(link: socket.socket) -> None:
 
 def _negotiate(access: SwitchAccess, switch: str, link: socket.socket) -> BaseConnection:
     try:
-        connection = ConnectHandler(
+        connection = _NoticingSSH(
             device_type="arista_eos",
             host=access.host,
             port=access.port,

@@ -136,12 +136,15 @@ def test_connections_that_break_in_the_middle_are_made_up_for(eos: LoopbackBench
     assert eos.driver().read() == wanted(small_plan())
 
 
-def test_a_connection_that_always_breaks_is_given_up(eos: LoopbackBench) -> None:
-    with Gate(eos.switch.port, octets=3_000, cuts=99) as gate:
+@pytest.mark.parametrize("octets", [100, 2_800, 3_200])
+def test_a_connection_that_always_breaks_is_given_up_at_once(eos: LoopbackBench, octets: int) -> None:
+    with Gate(eos.switch.port, octets=octets, cuts=99) as gate:
         driver = eos.driver(port=gate.port, known_hosts=_known_hosts_for(eos, gate.port))
+        started = time.monotonic()
         with pytest.raises(SwitchUnreachableError, match="the connection broke"):
             driver.apply(small_plan())
         assert gate.connections == 3
+        assert time.monotonic() - started < eos.access().command_timeout, "nobody waits for a dead connection to speak"
 
 
 def test_without_a_fresh_login_the_switch_goes_back_by_itself(eos: LoopbackBench) -> None:
