@@ -28,8 +28,10 @@ test: host env tools  ## all tests, in a lab instance of their own (PYTEST='-k n
 ifdef PYTEST
 	@$(RUN) python -m pytest -rs $(PYTEST)
 else
-	@$(RUN) python -m pytest -rs -q -n 2 --dist loadfile $(QUICK_TESTS)
-	@$(RUN) python -m pytest -rs -v --durations=15 $(addprefix --ignore=,$(QUICK_TESTS))
+	@failed=0; \
+	$(RUN) python -m pytest -rs -q -n 2 --dist loadfile --durations=10 $(QUICK_TESTS) || failed=1; \
+	$(RUN) python -m pytest -rs -v --durations=15 $(addprefix --ignore=,$(QUICK_TESTS)) || failed=1; \
+	exit $$failed
 endif
 
 lint: env  ## ruff, mypy, import-linter, yamllint, ansible-lint, helm lint; all of them even when one fails

@@ -38,13 +38,13 @@ from pinion.drivers.switch.errors import (
 _PAUSE = 0.01
 
 
-class _NoticingSSH(AristaSSH):  # type: ignore[misc]
+class _NoticingSSH(AristaSSH):
     """netmiko's EOS connection, which says so when the other side is gone instead of waiting for text that can't come."""
 
     def read_channel(self) -> str:
         """What has come since the last look. Raises `ReadException` when nothing has and nothing will."""
         ended = _ended(self)
-        heard = cast("str", super().read_channel())
+        heard = super().read_channel()
         if ended and not heard:
             raise ReadException("the switch ended it")
         return heard
