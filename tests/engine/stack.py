@@ -178,6 +178,18 @@ class Stack:
         ours = [one for one in resources if one["type"].startswith("pinion:")]
         return {f"{one['type']} {one['urn'].rpartition('::')[2]}": one for one in ours}
 
+    def pending(self) -> list[str]:
+        """The names (URNs) of resources whose operation a killed run left pending."""
+        run = self.pulumi("stack", "export", "--stack", STACK, check=True)
+        return [one["resource"]["urn"] for one in json.loads(run.out)["deployment"].get("pending_operations") or []]
+
+    def rename_pending(self, name: str) -> None:
+        """Write into the state that what a killed run was at is a resource called *name*. (An import would forget what is pending.)"""
+        held = json.loads(self._state_file().read_text())
+        for operation in held["checkpoint"]["latest"]["pending_operations"]:
+            operation["resource"]["urn"] = f"{operation['resource']['urn'].rpartition('::')[0]}::{name}"
+        self._state_file().write_text(json.dumps(held))
+
     def forget(self) -> None:
         """The stack as it was made: with no resource."""
         self._state_file().write_bytes(self._pristine)

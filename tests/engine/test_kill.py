@@ -10,8 +10,9 @@ import pytest
 from engine.conftest import small
 from engine.kill import LoneProvider, Point, doubles, killed_run, lone_provider, seeded_points, trap
 from engine.netbox_server import TOKEN, Server
-from engine.stack import Stack
+from engine.stack import STACK, Stack
 
+from pinion.bringup.stack import up
 from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
 from pinion.drivers.netbox.memory import MemoryStore
 from pinion.plan import Plan
@@ -56,6 +57,23 @@ def test_what_a_killed_up_made_is_in_the_state_of_the_next(small_stack: Stack, n
     small_stack.destroy()
     left = {kind: count for kind, count in netbox.objects().items() if count}
     assert left == {"tag": 1, "custom field": 2}, "lost from the state, so left behind"
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_what_a_killed_up_left_pending_is_forgotten_once_it_is_made_good(
+    small_stack: Stack, netbox: Server, monkeypatch: pytest.MonkeyPatch, gone: bool
+) -> None:
+    assert killed_run(small_stack, netbox, Point("engine", WRITES // 2, "after"))
+    small_stack.recover()
+    if gone:
+        small_stack.rename_pending("gone-from-the-site-file")
+    assert small_stack.pending(), "nothing was under way at the kill"
+    for name, value in small_stack.env().items():
+        monkeypatch.setenv(name, value)
+    done = up(small_stack.folder, STACK, refresh=False, progress=print)
+    assert done.unfinished == (["creating gone-from-the-site-file"] if gone else [])
+    assert bool(small_stack.pending()) == gone
+    assert len(small_stack.state()) == 7
 
 
 def test_a_killed_destroy_is_finished_by_the_next(small_stack: Stack, netbox: Server) -> None:

@@ -35,10 +35,14 @@ class StackSettings:
 
 @dataclass(slots=True)
 class StackResult:
-    """What an update did: operation (``create``, ``update``, ``same`` …) to the number of resources."""
+    """What an update did: operation (``create``, ``update``, ``same`` …) to the number of resources.
+
+    *unfinished*: operations of a killed run whose resource is no longer in the stack, so that nobody knows whether it exists.
+    """
 
     changes: dict[str, int] = field(default_factory=dict)
     touched: list[str] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
 
     @property
     def changed(self) -> int:
@@ -166,4 +170,20 @@ def up(
     except CommandError as error:
         reasons = "\n".join(dict.fromkeys(line for line in diagnostics if line)) or str(error)
         raise StackError(f"pulumi up of stack {site} failed:\n{reasons}") from None
+    result.unfinished = _settle(root, site)
     return result
+
+
+def _settle(root: Path, site: str) -> list[str]:
+    """After an update that went well: forget the operations of a killed run which it has made good; returns the others.
+
+    The engine would warn of them until somebody refreshes by hand. One whose resource is no longer in the stack may have made something
+    that nothing knows of: while there is such a one, all stay, since an import forgets all of them.
+    """
+    exported = json.loads(_pulumi(root, ["stack", "export", "--stack", site]))
+    pending = exported["deployment"].get("pending_operations") or []
+    present = {resource["urn"] for resource in exported["deployment"].get("resources") or []}
+    unfinished = [operation for operation in pending if operation["resource"]["urn"] not in present]
+    if pending and not unfinished:
+        _pulumi(root, ["stack", "import", "--stack", site], given=json.dumps(exported))
+    return [f"{operation['type']} {operation['resource']['urn'].rpartition('::')[2]}" for operation in unfinished]

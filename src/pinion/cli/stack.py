@@ -67,8 +67,22 @@ def up(site: str, refresh: bool, parallel: int | None, as_json: bool) -> None:
     except (StackError, ProgramMissingError) as error:
         click.echo(str(error), err=True)
         raise SystemExit(COULD_NOT_RUN) from None
+    for operation in result.unfinished:
+        progress(
+            f"a killed run was at: {operation}; the site file no longer has it, so look whether it exists and remove it,"
+            " then: pulumi refresh --clear-pending-creates"
+        )
     if as_json:
-        click.echo(json.dumps({"changes": result.changes, "changed": result.changed, "touched": result.touched}))
+        click.echo(
+            json.dumps(
+                {
+                    "changes": result.changes,
+                    "changed": result.changed,
+                    "touched": result.touched,
+                    "unfinished": result.unfinished,
+                }
+            )
+        )
     else:
         same = result.changes.get("same", 0)
         click.echo(f"{result.changed} changes, {same} unchanged, {time.monotonic() - started:.0f} s")
