@@ -218,7 +218,7 @@ class ReleaseResource(ResourceKind):
                 meanwhile=watch.look,
             )
         except HelmFailedError as error:
-            reason = "\n".join([f"{label}: helm upgrade: {error}", *watch.seen])
+            reason = "\n".join([f"{label}: helm upgrade at {client.server}: {error}", *watch.seen])
             held = (
                 None
                 if unreachable(str(error))
