@@ -14,7 +14,8 @@ from pinion.provider.plugin.values import decode
 
 PATCH, NODE = "kubernetes:core/v1:NodePatch", kind_of("Node")
 SPECIAL = {"key": "special", "value": "true", "effect": "NoSchedule"}
-OTHER = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
+#: Of a key that the node controller, which runs beside the test, has no opinion on.
+OTHER = {"key": "example.com/in-maintenance", "effect": "NoSchedule"}
 
 
 def wished(plugin: Client, node: str, labels: dict[str, str], *taints: dict[str, str]) -> dict[str, Any]:
