@@ -4,5 +4,6 @@ from __future__ import annotations
 
 import pytest
 from netbox_contract.contract import *  # noqa: F403 - pytest collects the tests of the contract here
+from netbox_contract.handover import *  # noqa: F403
 
 pytestmark = pytest.mark.netbox

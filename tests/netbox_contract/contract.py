@@ -313,21 +313,6 @@ def test_shared_catalogue_objects_are_used_as_found(driver: NetBoxDriver, sample
     hand.delete(MANUFACTURER, [identity(maker)], ["*"])
 
 
-def test_another_sites_address_is_not_taken(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
-    sample.make(driver, pis=1)
-    thief = sample.pi(2, addresses=[sample.pi().primary_address])
-    with pytest.raises(ExistsError, match="managed by Pinion already"):
-        driver.devices.apply(thief, adopt=True)
-    assert driver.devices.apply(sample.pi()).changes == ()
-
-
-def test_a_port_in_use_is_named(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
-    sample.make(driver, pis=1)
-    rival = sample.pi(2, cable=sample.pi().interfaces[0].cable)
-    with pytest.raises(ExistsError, match=r"managed by Pinion already, as .*pi-01/cable/eth0"):
-        driver.devices.apply(rival)
-
-
 # --- delete and undo --------------------------------------------------------------------------------------------------------
 
 

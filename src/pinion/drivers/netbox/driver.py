@@ -11,58 +11,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
-from pydantic import JsonValue
-
 from pinion.drivers.netbox import expand, observe
 from pinion.drivers.netbox.batching import Batcher
+from pinion.drivers.netbox.deleting import delete_units
 from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
-from pinion.drivers.netbox.engine import Engine, Unit
+from pinion.drivers.netbox.engine import Engine
 from pinion.drivers.netbox.errors import ExistsError, NetBoxError, RefusedError
 from pinion.drivers.netbox.foundation import ensure_foundation
 from pinion.drivers.netbox.http_store import HttpStore
-from pinion.drivers.netbox.kinds import (
-    CABLE,
-    DEVICE,
-    INTERFACE,
-    IP_ADDRESS,
-    IP_RANGE,
-    KINDS,
-    KINDS_OF_UNIT,
-    PREFIX,
-    SITE,
-    VLAN,
-    Kind,
-)
-from pinion.drivers.netbox.matching import describe
-from pinion.drivers.netbox.plain import mark_of, page, plain
-from pinion.drivers.netbox.removal import Removal
-from pinion.drivers.netbox.results import Applied, D, Deleted, Left, Observed, ServerFacts, UnitDiff
-from pinion.drivers.netbox.store import Record, RecordStore, identity
+from pinion.drivers.netbox.kinds import DEVICE, KINDS, SITE, VLAN
+from pinion.drivers.netbox.reading import Reading, Shape
+from pinion.drivers.netbox.results import Applied, D, Deleted, Observed, ServerFacts, UnitDiff
+from pinion.drivers.netbox.store import RecordStore
 from pinion.drivers.netbox.undo import take_back
-from pinion.drivers.netbox.wants import Want
+from pinion.drivers.netbox.units import Batch, Unit
+from pinion.drivers.netbox.words import unit_words
 from pinion.drivers.netbox.world import World
-from pinion.drivers.netbox.writes import Writes
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape(Generic[D]):
-    """What distinguishes the three units: their records and the way there and back."""
-
-    stem: str
-    main: Kind
-    expand: Callable[[D], list[Want]]
-    observe: Callable[[str, observe.Parts, World], Observed[D]]
-
-    def mark(self, key: str) -> str:
-        site, _, name = key.partition("/")
-        return f"{site}/{self.stem}/{name}" if name else f"{site}/{self.stem}"
 
 
 class NetBoxDriver:
@@ -105,13 +75,13 @@ class NetBoxDriver:
         self._founded = False
         self._born = 0.0
         self.sites: UnitDriver[SiteRecords] = UnitDriver(
-            self, _Shape("site", SITE, expand.expand_site, observe.observe_site), window
+            self, Shape("site", SITE, expand.expand_site, observe.observe_site), window
         )
         self.vlans: UnitDriver[VlanRecord] = UnitDriver(
-            self, _Shape("vlan", VLAN, expand.expand_vlan, observe.observe_vlan), window
+            self, Shape("vlan", VLAN, expand.expand_vlan, observe.observe_vlan), window
         )
         self.devices: UnitDriver[DeviceRecord] = UnitDriver(
-            self, _Shape("device", DEVICE, expand.expand_device, observe.observe_device), window
+            self, Shape("device", DEVICE, expand.expand_device, observe.observe_device), window
         )
 
     def __repr__(self) -> str:
@@ -139,22 +109,22 @@ class NetBoxDriver:
         with self._lock:
             self._world = None
 
-    def run(self, units: Sequence[Unit], *, dry: bool) -> World:
-        """One run of the engine over *units*."""
+    def run(self, units: Sequence[Unit], *, dry: bool, alive: Iterable[str]) -> World:
+        """One run of the engine over *units*. *alive*: see `Batch`."""
         world = self.world()
         if not dry:
             ensure_foundation(self.store, world)
             self._founded = True
-        Engine(self.store, world, units, dry=dry, total_time=self._total_time).run()
+        Engine(Batch(self.store, world, units, dry=dry, alive=alive), total_time=self._total_time).run()
         return world
 
 
 class UnitDriver(Generic[D]):
     """Read, diff, apply, undo and delete for one kind of unit. Safe for many threads."""
 
-    def __init__(self, driver: NetBoxDriver, shape: _Shape[D], window: float) -> None:
+    def __init__(self, driver: NetBoxDriver, shape: Shape[D], window: float) -> None:
         self._driver = driver
-        self._shape: _Shape[D] = shape
+        self._shape: Shape[D] = shape
         self._reads: Batcher[str, Observed[D] | None] = Batcher(self._read_all, window)
         self._diffs: dict[bool, Batcher[D, UnitDiff]] = {
             adopt: Batcher[D, UnitDiff](partial(self._diff_all, adopt=adopt), window) for adopt in (False, True)
@@ -163,6 +133,12 @@ class UnitDriver(Generic[D]):
             adopt: Batcher[D, Applied[D]](partial(self._apply_all, adopt=adopt), window) for adopt in (False, True)
         }
         self._deletes: Batcher[str, Deleted] = Batcher(self._delete_all, window)
+        self._alive: frozenset[str] = frozenset()
+
+    def expect(self, keys: Iterable[str]) -> None:
+        """Say which units the site file holds, as far as known. A unit that is among them was not renamed: what another one takes over
+        from it is just that, and its main object stays its own. Without this all works too, but an id may go to the wrong one of two."""
+        self._alive |= {self._shape.mark(key) for key in keys}
 
     # --- for one --------------------------------------------------------------------------------------------------------
 
@@ -220,22 +196,22 @@ class UnitDriver(Generic[D]):
 
     def _diff_all(self, desired: Sequence[D], *, adopt: bool) -> Sequence[UnitDiff | Exception]:
         units = self._units(desired, adopt)
-        self._driver.run(units, dry=True)
+        self._driver.run(units, dry=True, alive=self._alive)
         results: list[UnitDiff | Exception] = []
         for unit in units:
             if unit.error is not None and not isinstance(unit.error, ExistsError):
                 results.append(unit.error)
             else:
-                results.append(UnitDiff(unit.exists, tuple(unit.changes), tuple(unit.conflicts)))
+                results.append(UnitDiff(unit.exists, tuple(unit.changes), tuple(unit.conflicts), _renamed(unit)))
         return results
 
     def _apply_all(self, desired: Sequence[D], *, adopt: bool) -> Sequence[Applied[D] | Exception]:
         twice = _repeated([one.key for one in desired])
         units = self._units([one for one in desired if one.key not in twice], adopt)
-        world = self._driver.run(units, dry=False)
+        world = self._driver.run(units, dry=False, alive=self._alive)
         by_key = {unit.key: unit for unit in units}
         good = [unit.key for unit in units if unit.error is None]
-        seen = dict(zip(good, self._observe_all(world, good), strict=True))
+        seen = dict(zip(good, self._reading(world).read(good), strict=True))
         results: list[Applied[D] | Exception] = []
         for one in desired:
             if one.key in twice:
@@ -245,138 +221,23 @@ class UnitDriver(Generic[D]):
             if unit.error is not None or observed is None:
                 results.append(unit.error or RefusedError(one.key, "vanished while it was being made", unit=one.key))
             else:
-                results.append(Applied(observed, tuple(unit.changes), tuple(unit.journal)))
+                results.append(Applied(observed, tuple(unit.changes), tuple(unit.journal), _renamed(unit)))
         return results
 
     def _read_all(self, keys: Sequence[str]) -> Sequence[Observed[D] | Exception | None]:
-        return self._observe_all(self._driver.world(), keys)
+        return self._reading(self._driver.world()).read(keys)
 
-    def _observe_all(self, world: World, keys: Sequence[str]) -> list[Observed[D] | None]:
-        kinds = KINDS_OF_UNIT[self._shape.stem]
-        marks = [self._shape.mark(key) for key in keys]
-        world.load_all(dict.fromkeys(kinds, ((), marks)))
-        parts = {kind: world.by_unit(kind, marks) for kind in kinds}
-        if self._shape.main is DEVICE:
-            self._load_vlans(world, [record for unit in parts[INTERFACE].values() for record in unit])
-        results: list[Observed[D] | None] = []
-        for key, mark in zip(keys, marks, strict=True):
-            twice: list[str]
-            mine: dict[Kind, list[Record]]
-            mine, twice = _singled({kind: sorted(parts[kind][mark], key=identity) for kind in kinds})
-            mine[self._shape.main] = [one for one in mine[self._shape.main] if mark_of(one) == mark]
-            if not mine[self._shape.main]:
-                mine = self._foreign(world, key)
-            results.append(self._observed(world, key, mine, twice) if mine[self._shape.main] else None)
-        return results
-
-    def _observed(
-        self, world: World, key: str, parts: Mapping[Kind, Sequence[Record]], doubles: Sequence[str]
-    ) -> Observed[D]:
-        observed: Observed[D] = self._shape.observe(key, parts, world)
-        return replace(observed, other_drift=(*observed.other_drift, *doubles))
-
-    def _load_vlans(self, world: World, interfaces: Sequence[Record]) -> None:
-        """The VLANs that ports name, to tell them by their names in the site file."""
-        values: list[JsonValue] = []
-        for interface in interfaces:
-            values.append(plain(interface.get("untagged_vlan")))
-            if isinstance(tagged := plain(interface.get("tagged_vlans")), list):
-                values += tagged
-        wanted = {value for value in values if isinstance(value, int)}
-        missing = [number for number in sorted(wanted) if world.get(VLAN, number) is None]
-        world.look_up(VLAN, {}, "id", [str(number) for number in missing])
-
-    def _foreign(self, world: World, key: str) -> dict[Kind, list[Record]]:
-        """The records of a unit that is not ours, by natural key and by what hangs on it."""
-        store = self._driver.store
-        kinds = KINDS_OF_UNIT[self._shape.stem]
-        slug, _, name = key.partition("/")
-        sites = [one for one in store.find(SITE, {}, "slug", [slug]) if one.get("slug") == slug]
-        found: dict[Kind, list[Record]] = {kind: [] for kind in kinds}
-        if not sites or self._shape.main is SITE:
-            return {**found, SITE: sites[:1]} if self._shape.main is SITE else found
-        scope = {"site_id": str(identity(sites[0]))}
-        mains = [
-            one
-            for one in store.find(self._shape.main, scope, "name", [name])
-            if str(one.get("name")).casefold() == name.casefold()
-        ]
-        if not mains:
-            return found
-        found[self._shape.main] = mains[:1]
-        number = str(identity(mains[0]))
-        if self._shape.main is VLAN:
-            found[PREFIX] = store.find(PREFIX, {}, "vlan_id", [number])
-            networks = [str(one.get("prefix")) for one in found[PREFIX]]
-            found[IP_RANGE] = store.find(IP_RANGE, {}, "parent", networks) if networks else []
-        else:
-            for kind in (INTERFACE, IP_ADDRESS, CABLE):
-                found[kind] = store.find(kind, {}, "device_id", [number])
-            self._load_vlans(world, found[INTERFACE])
-        return found
+    def _reading(self, world: World) -> Reading[D]:
+        return Reading(self._driver.store, world, self._shape)
 
     def _delete_all(self, keys: Sequence[str]) -> Sequence[Deleted | Exception]:
-        keys_once = list(dict.fromkeys(keys))
-        marks = {self._shape.mark(key): key for key in keys_once}
-        world = World(self._driver.store, scan=False)  # a deletion looks afresh
-        accounts: dict[str, tuple[list[str], list[Left]]] = {key: ([], []) for key in keys_once}
-        kinds = KINDS_OF_UNIT[self._shape.stem]
-        world.load_all({kind: ((), list(marks)) for kind in kinds})
-        units = {kind: world.by_unit(kind, list(marks)) for kind in kinds}
-        for kind in reversed(kinds):
-            owners = {identity(one): marks[mark] for mark, ones in units[kind].items() for one in ones}
-            records = [one for ones in units[kind].values() for one in ones]
-            if kind is CABLE:
-                records += self._cables_on(units[DEVICE], owners, marks)
-            if records:
-                self._remove(kind, records, owners, accounts)
+        found = delete_units(self._driver.store, self._shape, list(dict.fromkeys(keys)))
         self._driver.world().forget(*KINDS)
-        return [Deleted(tuple(accounts[key][0]), tuple(accounts[key][1])) for key in keys]
-
-    def _cables_on(
-        self, devices: Mapping[str, Sequence[Record]], owners: dict[int, str], marks: Mapping[str, str]
-    ) -> list[Record]:
-        """Cables of ours that end on the devices but belong to the unit at their other end: NetBox would leave them without an end."""
-        numbers = {identity(record): marks[mark] for mark, records in devices.items() for record in records}
-        more = []
-        for record in (
-            self._driver.store.find(CABLE, {}, "device_id", [str(number) for number in numbers]) if numbers else ()
-        ):
-            if mark_of(record) is not None and identity(record) not in owners:
-                more.append(record)
-                owners[identity(record)] = next(iter(marks.values()))
-        return more
-
-    def _remove(
-        self,
-        kind: Kind,
-        records: Sequence[Record],
-        owners: Mapping[int, str],
-        accounts: Mapping[str, tuple[list[str], list[Left]]],
-    ) -> None:
-        removal = Removal(self._driver.store, Writes(self._driver.store))
-        for record, error in removal.remove(kind, records):
-            deleted, left = accounts[owners[identity(record)]]
-            if error is not None:
-                left.append(Left(describe(kind, record), page(record), error.reason))
-            elif (
-                note := next((one for one in removal.left if one.object == describe(kind, record)), None)
-            ) is not None:
-                left.append(note)
-            else:
-                deleted.append(describe(kind, record))
+        return [found[key] for key in keys]
 
 
-def _singled(parts: Mapping[Kind, Sequence[Record]]) -> tuple[dict[Kind, list[Record]], list[str]]:
-    """The records without their doubles (same mark, higher id), and the doubles in words. The next apply deletes them."""
-    kept: dict[Kind, list[Record]] = {}
-    doubles: list[str] = []
-    for kind, records in parts.items():
-        first: dict[str | None, Record] = {}
-        more = [record for record in records if first.setdefault(mark_of(record), record) is not record]
-        doubles += [f"{describe(kind, record)} is there twice" for record in more]
-        kept[kind] = list(first.values())
-    return kept, doubles
+def _renamed(unit: Unit) -> str | None:
+    return unit_words(unit.predecessor) if unit.predecessor else None
 
 
 def _repeated(keys: Sequence[str]) -> set[str]:

@@ -241,14 +241,52 @@ def _device(row: Row, tables: Tables) -> Errors:
         holder = tables[INTERFACE].get(interface) if isinstance(interface, int) else None
         if address is not None and (holder is None or holder.get("device") != row.get("id")):
             return {name: [f"The specified IP address ({address}) is not assigned to this device."]}
+    return _rack_unit(row, tables) if row.get("rack") and row.get("position") else {}
+
+
+def _rack_unit(row: Row, tables: Tables) -> Errors:
+    """No two devices in one rack unit; what has no height fills none."""
+    start, end = _units(row, tables)
+    for key, other in tables[DEVICE].items():
+        if key == row.get("id") or other.get("rack") != row.get("rack") or not other.get("position"):
+            continue
+        first, last = _units(other, tables)
+        if first < end and start < last:
+            return {"position": [f"U{row.get('position')} is already occupied or does not have sufficient space"]}
+    return {}
+
+
+def _units(row: Row, tables: Tables) -> tuple[float, float]:
+    position, model = row.get("position"), row.get("device_type")
+    kind = tables[DEVICE_TYPE].get(model) if isinstance(model, int) else None
+    height = kind.get("u_height") if kind else 1
+    assert isinstance(position, (int, float))
+    assert isinstance(height, (int, float))
+    return position, position + height
+
+
+def _assigned(row: Row, tables: Tables) -> Errors:
+    interface = row.get("assigned_object_id")
+    if isinstance(interface, int) and interface not in tables[INTERFACE]:
+        return {"assigned_object_id": [f"Invalid object: {interface}"]}
     return {}
 
 
 def _address(row: Row, tables: Tables) -> Errors:
     interface = row.get("assigned_object_id")
-    if isinstance(interface, int) and interface not in tables[INTERFACE]:
-        return {"assigned_object_id": [f"Invalid object: {interface}"]}
-    return {}
+    held = tables[INTERFACE].get(interface) if isinstance(interface, int) else None
+    for key, device in tables[DEVICE].items():
+        if row.get("id") in (device.get("primary_ip4"), device.get("primary_ip6")) and (held or {}).get("device") != key:
+            text = "Cannot reassign IP address while it is designated as the primary IP for the parent object"
+            return {"__all__": [text]}
+    return _assigned(row, tables)
+
+
+def _mac(row: Row, tables: Tables) -> Errors:
+    for key, interface in tables[INTERFACE].items():
+        if interface.get("primary_mac_address") == row.get("id") and row.get("assigned_object_id") != key:
+            return {"__all__": ["Cannot reassign MAC Address while it is designated as the primary MAC for an object"]}
+    return _assigned(row, tables)
 
 
 _RULES: dict[Kind, Callable[[Row, Tables], Errors]] = {
@@ -258,5 +296,5 @@ _RULES: dict[Kind, Callable[[Row, Tables], Errors]] = {
     INTERFACE: _interface,
     DEVICE: _device,
     IP_ADDRESS: _address,
-    MAC_ADDRESS: _address,
+    MAC_ADDRESS: _mac,
 }

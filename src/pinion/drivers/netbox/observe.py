@@ -23,7 +23,6 @@ from pinion.drivers.netbox.desired import (
     SiteRecords,
     VlanRecord,
 )
-from pinion.drivers.netbox.engine import served_word
 from pinion.drivers.netbox.kinds import (
     CABLE,
     DEVICE,
@@ -41,10 +40,11 @@ from pinion.drivers.netbox.kinds import (
     VLAN_ROLE,
     Kind,
 )
-from pinion.drivers.netbox.matching import describe, is_adopted
+from pinion.drivers.netbox.matching import is_adopted
 from pinion.drivers.netbox.plain import is_tagged, mark_of, page, plain
 from pinion.drivers.netbox.results import Observed, Owner
 from pinion.drivers.netbox.store import Record, identity
+from pinion.drivers.netbox.words import describe, served_word
 from pinion.drivers.netbox.world import World
 
 Parts = Mapping[Kind, Sequence[Record]]

@@ -7,6 +7,7 @@ others (a device's platform). So before a record goes, we look for what others h
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from pinion.drivers.netbox.errors import ChangedError, DeniedError, NetBoxError, RefusedError, UnreachableError
 from pinion.drivers.netbox.kinds import (
@@ -23,11 +24,12 @@ from pinion.drivers.netbox.kinds import (
     VLAN_GROUP,
     Kind,
 )
-from pinion.drivers.netbox.matching import describe, is_adopted
+from pinion.drivers.netbox.matching import is_adopted
 from pinion.drivers.netbox.plain import mark_of, page
 from pinion.drivers.netbox.results import Left
 from pinion.drivers.netbox.retry import Budget
 from pinion.drivers.netbox.store import Body, Record, RecordStore, etag, identity
+from pinion.drivers.netbox.words import describe, unit_of, unit_words
 from pinion.drivers.netbox.writes import Writes
 
 #: How often a record that changes while we delete it is looked at again.
@@ -60,13 +62,14 @@ def strangers(store: RecordStore, kind: Kind, records: Sequence[Record]) -> dict
     """Records whose deletion would take something of others along, by id, with a reason."""
     found: dict[int, str] = {}
     ids = [str(identity(record)) for record in records]
+    marks = {identity(record): mark_of(record) for record in records}
     if kind in (DEVICE, INTERFACE) and ids:
         for other in (IP_ADDRESS, CABLE):
             # All in one call: the answer does not say for which id, but each record names what it hangs on.
             for record in store.find(other, {}, "device_id" if kind is DEVICE else "interface_id", ids):
-                if mark_of(record) is None:
-                    for number in _holders(kind, other, record):
-                        found.setdefault(number, f"{describe(other, record)} on it was not made by Pinion")
+                for number in _holders(kind, other, record):
+                    if reason := _stranger(other, record, marks.get(number)):
+                        found.setdefault(number, f"{describe(other, record)} on it {reason}")
     if kind is SITE:
         for site in ids:
             scope = {"scope_type": "dcim.site", "scope_id": site}
@@ -74,6 +77,16 @@ def strangers(store: RecordStore, kind: Kind, records: Sequence[Record]) -> dict
                 for record in store.find(other, scope):
                     found.setdefault(int(site), f"deleting it would delete {describe(other, record)}, too")
     return found
+
+
+def _stranger(kind: Kind, record: Record, holder: str | None) -> str | None:
+    """Why something on a device or interface with the mark *holder* is not of the same unit; None when it is."""
+    mark = mark_of(record)
+    if mark is None:
+        return "was not made by Pinion"
+    if kind is IP_ADDRESS and holder is not None and unit_of(mark) != unit_of(holder):
+        return f"is of {unit_words(mark)} now"
+    return None
 
 
 def _holders(kind: Kind, other: Kind, record: Record) -> list[int]:
@@ -90,32 +103,37 @@ def _holders(kind: Kind, other: Kind, record: Record) -> list[int]:
     return [number for thing in things if isinstance(thing, dict) and isinstance(number := thing.get("id"), int)]
 
 
+class Outcome(NamedTuple):
+    """What became of a record. *error*: None when it is gone or free. *left*: None when it is gone, else why it is still there."""
+
+    record: Record
+    error: NetBoxError | None
+    left: Left | None
+
+
 class Removal:
-    """Deletes or releases records of ours and keeps the account. *deleted* are words, *left* say why."""
+    """Deletes or releases records of ours."""
 
     def __init__(self, store: RecordStore, writes: Writes) -> None:
         self._store = store
         self._writes = writes
-        self.deleted: list[str] = []
-        self.left: list[Left] = []
 
-    def remove(self, kind: Kind, records: Sequence[Record]) -> list[tuple[Record, NetBoxError | None]]:
-        """Delete those we made, release those we adopted. For each: None when it is gone or free, else why it stays."""
+    def remove(self, kind: Kind, records: Sequence[Record]) -> list[Outcome]:
+        """Delete those we made, release those we adopted."""
         answers: dict[int, NetBoxError | None] = {}
         kept = in_use(self._store, kind, records) | strangers(
             self._store, kind, [one for one in records if not is_adopted(one)]
         )
         waiting = list(records)
+        marks = {identity(record): mark_of(record) for record in records}
         budget = Budget(_SECONDS)
         for _ in range(_ATTEMPTS):
             adopted = [record for record in waiting if is_adopted(record)]
             mine = [record for record in waiting if not is_adopted(record) and identity(record) not in kept]
             again = self._release(kind, adopted, answers) + self._delete(kind, mine, answers)
-            waiting = (
-                [one for one in self._store.find(kind, {}, "id", [str(number) for number in again]) if mark_of(one)]
-                if again
-                else []
-            )
+            found = self._store.find(kind, {}, "id", [str(number) for number in again]) if again else []
+            # One that carries another mark by now was taken over: it is not ours to remove any more.
+            waiting = [one for one in found if mark_of(one) == marks[identity(one)]]
             for number in set(again) - {identity(one) for one in waiting}:
                 answers[number] = None  # gone, or no longer ours
             if not waiting or not budget.pause():
@@ -124,17 +142,7 @@ class Removal:
             reason = kept.get(identity(record)) if not is_adopted(record) else None
             if reason is not None:
                 answers[identity(record)] = RefusedError(describe(kind, record), reason, page(record))
-        return [(record, self._account(kind, record, answers.get(identity(record)))) for record in records]
-
-    def _account(self, kind: Kind, record: Record, error: NetBoxError | None) -> NetBoxError | None:
-        name = describe(kind, record)
-        if error is not None:
-            self.left.append(Left(name, page(record), error.reason))
-        elif is_adopted(record):
-            self.left.append(Left(name, page(record), "was there before Pinion; its marks were taken off"))
-        else:
-            self.deleted.append(name)
-        return error
+        return [_outcome(kind, record, answers.get(identity(record))) for record in records]
 
     def _delete(self, kind: Kind, records: Sequence[Record], answers: dict[int, NetBoxError | None]) -> list[int]:
         results = self._writes.delete(kind, [identity(one) for one in records], [etag(one) or "*" for one in records])
@@ -143,6 +151,13 @@ class Removal:
     def _release(self, kind: Kind, records: Sequence[Record], answers: dict[int, NetBoxError | None]) -> list[int]:
         results = self._writes.update(kind, [release(one) for one in records], [etag(one) or "*" for one in records])
         return [identity(one) for one, result in zip(records, results, strict=True) if _note(one, result, answers)]
+
+
+def _outcome(kind: Kind, record: Record, error: NetBoxError | None) -> Outcome:
+    reason = error.reason if error else None
+    if error is None and is_adopted(record):
+        reason = "was there before Pinion; its marks were taken off"
+    return Outcome(record, error, Left(describe(kind, record), page(record), reason) if reason is not None else None)
 
 
 def _note(record: Record, result: object, answers: dict[int, NetBoxError | None]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
@@ -34,7 +35,6 @@ _SEARCHES: dict[Kind, tuple[tuple[tuple[str, str] | None, tuple[str, str]], ...]
         (("site_id", "site"), ("vid", "vid")),
     ),
     PREFIX: ((None, ("prefix", "prefix")),),
-    IP_RANGE: ((None, ("start_address", "start_address")),),
     DEVICE: ((("site_id", "site"), ("name", "name")),),
     INTERFACE: ((None, ("device_id", "device")),),
     MAC_ADDRESS: ((None, ("interface_id", "assigned_object_id")),),
@@ -117,6 +117,9 @@ class Resolver:
             yield {}, "interface_id", sorted(ends, key=int)
         elif kind is IP_ADDRESS:
             yield {}, "address", [str(body["address"]).split("/")[0] for body in bodies if "address" in body]
+        elif kind is IP_RANGE:  # all of its prefix: NetBox lets no two ranges overlap
+            starts = [str(body["start_address"]) for body in bodies if "start_address" in body]
+            yield {}, "parent", list(dict.fromkeys(str(ipaddress.ip_interface(start).network) for start in starts))
         elif kind in _SEARCHES:
             for limit, (name, field) in _SEARCHES[kind]:
                 yield from _grouped(bodies, limit, name, field)

@@ -60,11 +60,12 @@ class Observed(Generic[D]):
 
 @dataclass(frozen=True, slots=True)
 class UnitDiff:
-    """What `apply` would do. *exists*: the unit's main object is there."""
+    """What `apply` would do. *exists*: the unit's main object is there. *renamed*: it is another unit's until now, named in words."""
 
     exists: bool
     changes: tuple[Change, ...]
     conflicts: tuple[Conflict, ...]
+    renamed: str | None = None
 
     @property
     def empty(self) -> bool:
@@ -84,11 +85,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Applied(Generic[D]):
-    """A unit after `apply`. No *changes*: nothing was sent. *journal* is what `undo` reads."""
+    """A unit after `apply`. No *changes*: nothing was sent. *journal* is what `undo` reads. *renamed*: see `UnitDiff`."""
 
     observed: Observed[D]
     changes: tuple[Change, ...]
     journal: tuple[Step, ...] = ()
+    renamed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from pinion.drivers.netbox.kinds import ADOPTED, KINDS, MARK, Kind
-from pinion.drivers.netbox.matching import describe
 from pinion.drivers.netbox.plain import mark_of, page, plain
 from pinion.drivers.netbox.removal import Removal, release
 from pinion.drivers.netbox.results import Deleted, Left, Step
 from pinion.drivers.netbox.store import Body, Record, RecordStore, etag, identity
+from pinion.drivers.netbox.words import describe
 from pinion.drivers.netbox.writes import Writes
 
 _BY_NAME = {kind.name: kind for kind in KINDS}
@@ -24,6 +24,7 @@ def take_back(store: RecordStore, journal: Sequence[Step]) -> Deleted:
     """Undo *journal*; says what was deleted and what could not be taken back."""
     writes = Writes(store)
     removal = Removal(store, writes)
+    deleted: list[str] = []
     left: list[Left] = []
     for step in reversed(journal):
         kind = _BY_NAME[step.kind]
@@ -34,17 +35,21 @@ def take_back(store: RecordStore, journal: Sequence[Step]) -> Deleted:
         if record is None or (kind.marked and mark_of(record) is None):
             continue  # gone, or not ours any more
         if step.action == "add":
-            removal.remove(kind, [record])
+            (outcome,) = removal.remove(kind, [record])
+            if outcome.left is None:
+                deleted.append(describe(kind, record))
+            else:
+                left.append(outcome.left)
         else:
             left += _put_back(writes, kind, record, step.before)
-    return Deleted(tuple(removal.deleted), (*removal.left, *left))
+    return Deleted(tuple(deleted), tuple(left))
 
 
 def _put_back(writes: Writes, kind: Kind, record: Record, before: Mapping[str, JsonValue]) -> list[Left]:
     patch: Body = {name: plain(value) for name, value in before.items() if name in kind.fields}
     patch["id"] = identity(record)
-    if before.get("taken"):
-        patch.update(release(record))
+    if "mark" in before:
+        patch.update(release(record) if before["mark"] is None else {"custom_fields": {MARK: before["mark"]}})
     answer = writes.update(kind, [patch], [etag(record) or "*"])[0]
     return (
         [Left(describe(kind, record), page(record), f"could not get its old values: {answer}")]

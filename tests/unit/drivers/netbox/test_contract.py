@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from netbox_contract.contract import *  # noqa: F403 - pytest collects the tests of the contract here
+from netbox_contract.handover import *  # noqa: F403
 from netbox_contract.samples import Sample
 from netbox_contract.spying import Hand, Spy
 

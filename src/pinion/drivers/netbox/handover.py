@@ -1,0 +1,262 @@
+"""Handing over between the units of one site: what must be done before a record can be taken over, or a value that another still has.
+
+NetBox refuses a second VID, name, rack unit, port or range, and to move an address that is another device's primary one. So whatever of
+ours is in the way makes room first: a VLAN leaves its group, a device gets a passing name or leaves its rack unit, a primary address is
+cleared, a cable or a range is deleted. Each of these is one write, after which a repeated run finds its way from what is there: the unit
+that lost something is either gone from the site file, or the same `up` brings it to its new state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from pinion.drivers.netbox import account
+from pinion.drivers.netbox.errors import BulkRefusedError, ChangedError, NetBoxError
+from pinion.drivers.netbox.kinds import CABLE, DEVICE, DEVICE_TYPE, INTERFACE, IP_ADDRESS, IP_RANGE, MARK, VLAN, Kind
+from pinion.drivers.netbox.likeness import EVIDENCE, devices_of, same_device
+from pinion.drivers.netbox.matching import (
+    Match,
+    Others,
+    candidates,
+    is_adopted,
+    is_at_home,
+    is_of_site,
+    overlapping,
+    own,
+)
+from pinion.drivers.netbox.plain import mark_of, plain
+from pinion.drivers.netbox.store import Body, Record, etag, identity
+from pinion.drivers.netbox.units import Batch, Item
+
+#: Decided items: each with the record that it gets, None when it is to be created.
+Decisions = Sequence[tuple[Item, Match | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What a record must do to make room for an item: *patch*, None to be deleted."""
+
+    item: Item
+    kind: Kind
+    record: Record
+    patch: Body | None
+
+
+class Handover:
+    """Makes room for the records of one run. *inherited*: marks whose new cable stands for one that was there before us."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._world = batch.world
+        self.inherited: set[str] = set()
+        self._finders: dict[Kind, Callable[[Item, Match | None, Others], list[_Step]]] = {
+            VLAN: self._vlans,
+            DEVICE: self._devices,
+            CABLE: self._cables,
+            IP_RANGE: self._ranges,
+            IP_ADDRESS: self._primary,
+        }
+
+    # --- devices of a new name ------------------------------------------------------------------------------------------
+
+    def recognise(self, items: Sequence[Item], others: Others) -> dict[str, Record]:
+        """For devices that NetBox has under neither mark nor name: the record that each was until now, by mark."""
+        new = [item for item in items if not own(self._world, item.want, others)]
+        if not new and all(_has_place(one, item.body) for item in items for one in own(self._world, item.want, others)):
+            return {}
+        sites = {item.want.mark.split("/", 1)[0] for item in items}
+        self._world.load_marks(DEVICE, (), [f"{site}/device" for site in sites])
+        free = {
+            site: {mark: one for mark, one in devices_of(self._world, site).items() if mark not in others.alive}
+            for site in sites
+        }
+        if not new or not any(free.values()):
+            return {}
+        marks = [mark for ones in free.values() for mark in ones]
+        self._world.load_all(dict.fromkeys(EVIDENCE, ((), marks)))
+        found: dict[str, Record] = {}
+        for item in new:
+            if candidates(self._world, DEVICE, item.body):
+                continue
+            record = same_device(self._world, item, free[item.want.mark.split("/", 1)[0]])
+            if record is not None and identity(record) not in map(identity, found.values()):
+                found[item.want.mark] = record
+        return found
+
+    # --- making room ----------------------------------------------------------------------------------------------------
+
+    def make_room(self, kind: Kind, decisions: Decisions, others: Others) -> bool:
+        """Exchange marks and move aside what is in the way. True when something was written: then decide anew."""
+        written = False
+        for item, found in decisions:
+            if found is not None and found.displaced is not None:
+                written |= self._exchange(kind, item, found)
+        groups: dict[tuple[Kind, bool], dict[int, _Step]] = {}
+        for step in self._steps(kind, decisions, others):
+            groups.setdefault((step.kind, step.patch is None), {})[identity(step.record)] = step
+        for (target, _), steps in groups.items():
+            written |= self._write(target, list(steps.values()))
+        return written
+
+    def foresee(self, kind: Kind, decisions: Decisions, others: Others) -> None:
+        """In a preview: tell what would be deleted."""
+        for step in self._steps(kind, decisions, others):
+            if step.patch is None and identity(step.record) not in others.gone:
+                others.gone.add(identity(step.record))
+                account.removed(step.item.unit, kind, step.record, step.item.want.path)
+
+    def _steps(self, kind: Kind, decisions: Decisions, others: Others) -> list[_Step]:
+        find = self._finders.get(kind)
+        return [step for item, found in decisions for step in find(item, found, others)] if find else []
+
+    def _rivals(self, kind: Kind, item: Item, found: Match | None, others: Others) -> list[Record]:
+        """Records of ours, of the same site, that share a natural key with the wanted one."""
+        mine = {identity(found.record)} if found else set()
+        mine |= {identity(one) for one in own(self._world, item.want, others)} | others.gone
+        hits = candidates(self._world, kind, item.body)
+        return [one for one in hits if identity(one) not in mine and is_of_site(one, item.want.mark)]
+
+    def _vlans(self, item: Item, found: Match | None, others: Others) -> list[_Step]:
+        group = item.body.get("group")
+        rivals = [one for one in self._rivals(VLAN, item, found, others) if plain(one.get("group")) == group]
+        return [_Step(item, VLAN, one, {"group": None}) for one in rivals]
+
+    def _devices(self, item: Item, found: Match | None, others: Others) -> list[_Step]:
+        rivals = self._rivals(DEVICE, item, found, others)
+        steps = [_Step(item, DEVICE, one, {"name": _passing_name(one)}) for one in rivals]
+        position = item.body.get("position")
+        if isinstance(position, (int, float)) and not (found and _has_place(found.record, item.body)):
+            mine = identity(found.record) if found else None
+            site = item.want.mark.split("/", 1)[0]
+            near = [
+                one
+                for one in devices_of(self._world, site).values()
+                if identity(one) != mine
+                and one.get("position") is not None
+                and plain(one.get("rack")) == item.body.get("rack")
+            ]
+            end = position + self._height(item.body.get("device_type")) if near else position
+            for one in near:
+                start = one["position"]
+                assert isinstance(start, (int, float))
+                if start < end and position < start + self._height(plain(one.get("device_type"))):
+                    steps.append(_Step(item, DEVICE, one, {"position": None, "face": None}))
+        return _merged(steps)
+
+    def _height(self, number: JsonValue) -> float:
+        """Rack units that devices of a type fill."""
+        if not isinstance(number, int) or number < 0:
+            return 1.0
+        if self._world.get(DEVICE_TYPE, number) is None:
+            self._world.look_up(DEVICE_TYPE, {}, "id", [str(number)])
+        height = (self._world.get(DEVICE_TYPE, number) or {}).get("u_height")
+        return float(height) if isinstance(height, (int, float)) else 1.0
+
+    def _cables(self, item: Item, found: Match | None, others: Others) -> list[_Step]:
+        return [_Step(item, CABLE, one, None) for one in self._rivals(CABLE, item, found, others)]
+
+    def _ranges(self, item: Item, found: Match | None, others: Others) -> list[_Step]:
+        if found is not None and is_at_home(IP_RANGE, found.record, item.body):
+            return []
+        mine = {identity(found.record)} if found else set()
+        parts = overlapping(self._world, item.body, item.want.mark, others)
+        return [_Step(item, IP_RANGE, one, None) for one in parts if identity(one) not in mine and not is_adopted(one)]
+
+    def _primary(self, item: Item, found: Match | None, _: Others) -> list[_Step]:
+        """The device whose primary address it is, when it moves to another one."""
+        if found is None or plain(found.record.get("assigned_object_id")) == item.body.get("assigned_object_id"):
+            return []
+        holder = _device_of(found.record)
+        new = (
+            self._world.get(INTERFACE, target)
+            if isinstance(target := item.body.get("assigned_object_id"), int)
+            else None
+        )
+        if holder is None or (new is not None and plain(new.get("device")) == holder):
+            return []
+        if self._world.get(DEVICE, holder) is None:
+            self._world.look_up(DEVICE, {}, "id", [str(holder)])
+        device = self._world.get(DEVICE, holder)
+        if device is None or not is_of_site(device, item.want.mark):
+            return []
+        number = identity(found.record)
+        fields: Body = {name: None for name in ("primary_ip4", "primary_ip6") if plain(device.get(name)) == number}
+        return [_Step(item, DEVICE, device, fields)] if fields else []
+
+    # --- writes ---------------------------------------------------------------------------------------------------------
+
+    def _write(self, kind: Kind, steps: Sequence[_Step]) -> bool:
+        """True when any was done. What was refused or changed meanwhile shows in the write that it was to make room for."""
+        tags = [etag(one.record) or "*" for one in steps]
+        writes = self._batch.writes
+        done = False
+        if steps[0].patch is None:
+            answers = writes.delete(kind, [identity(one.record) for one in steps], tags)
+            for step, gone in zip(steps, answers, strict=True):
+                if gone is None:
+                    done = True
+                    self._world.drop(kind, identity(step.record))
+                    account.removed(step.item.unit, kind, step.record, step.item.want.path)
+                    if is_adopted(step.record):
+                        self.inherited |= {step.item.want.mark, mark_of(step.record) or ""}
+            return done
+        stale: list[str] = []
+        patches: list[Body] = [{"id": identity(one.record), **(one.patch or {})} for one in steps]
+        for step, patch, answer in zip(steps, patches, writes.update(kind, patches, tags), strict=True):
+            if not isinstance(answer, Exception):
+                done = True
+                account.written(step.item.unit, kind, step.record, patch)
+                self._world.put(kind, answer)
+            else:
+                stale.append(str(identity(step.record)))
+        self._world.look_up(kind, {}, "id", stale)
+        return done
+
+    def _exchange(self, kind: Kind, item: Item, found: Match) -> bool:
+        """Two records exchange their marks, both or none: one alone would leave two with the same mark."""
+        assert found.displaced is not None
+        assert found.predecessor is not None
+        pair = [(found.record, item.want.mark), (found.displaced, found.predecessor)]
+        patches: list[Body] = [{"id": identity(record), "custom_fields": {MARK: mark}} for record, mark in pair]
+        try:
+            answers = self._batch.store.update(kind, patches, [etag(record) or "*" for record, _ in pair])
+        except (ChangedError, BulkRefusedError, NetBoxError):
+            self._world.forget(kind)  # whatever became of it: the next look shows it
+            self._batch.load(kind)
+            return False
+        for (record, _), patch in zip(pair, patches, strict=True):
+            account.written(item.unit, kind, record, patch)
+        for answer in answers:
+            self._world.put(kind, answer)
+        account.succeeded(item, found.record, found.predecessor)
+        return True
+
+
+def _merged(steps: Sequence[_Step]) -> list[_Step]:
+    """One step a record, with all that it must do."""
+    found: dict[int, _Step] = {}
+    for one in steps:
+        earlier = found.get(identity(one.record))
+        patch: Body = {**((earlier.patch or {}) if earlier else {}), **(one.patch or {})}
+        found[identity(one.record)] = _Step(one.item, one.kind, one.record, patch)
+    return list(found.values())
+
+
+def _passing_name(record: Record) -> str:
+    """A name that no other device can have, for as long as it takes."""
+    return f"{str(record.get('name'))[:40]} (moved, {identity(record)})"
+
+
+def _has_place(record: Record, body: Body) -> bool:
+    return plain(record.get("rack")) == body.get("rack") and record.get("position") == body.get("position")
+
+
+def _device_of(address: Record) -> int | None:
+    """The device that an address is on, from the nested objects of the answer."""
+    interface = address.get("assigned_object")
+    device = interface.get("device") if isinstance(interface, dict) else None
+    number = device.get("id") if isinstance(device, dict) else None
+    return number if isinstance(number, int) else None

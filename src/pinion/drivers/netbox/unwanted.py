@@ -1,0 +1,65 @@
+"""Removing what a unit does not want any more: cables first, what they hang on last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pinion.drivers.netbox import account
+from pinion.drivers.netbox.kinds import CATALOGUE, IP_ADDRESS, IP_RANGE, KINDS, MARKED_KINDS, PREFIX, Kind
+from pinion.drivers.netbox.plain import Key, mark_of, natural_keys, plain_record
+from pinion.drivers.netbox.removal import Removal, in_use
+from pinion.drivers.netbox.store import Record, identity
+from pinion.drivers.netbox.units import Batch, Unit
+from pinion.drivers.netbox.wants import Ends, Ref
+
+#: Kinds whose natural keys hold no reference: what another unit of the batch wants of them is handed over instead of deleted.
+_HANDED_OVER = frozenset({PREFIX, IP_RANGE, IP_ADDRESS})
+
+
+def remove_unwanted(batch: Batch) -> None:
+    """Delete records of ours that their unit does not want any more."""
+    removed = False
+    batch.load(*MARKED_KINDS)
+    for kind in reversed(MARKED_KINDS):
+        wanted = {want.mark for _, want in batch.by_kind[kind]}
+        elsewhere = _wanted_elsewhere(batch, kind)
+        by_unit = batch.world.by_unit(kind, [unit.mark for unit in batch.units])
+        stale = [
+            (unit, record)
+            for unit in batch.units
+            for record in by_unit[unit.mark]
+            if mark_of(record) not in wanted
+            and not elsewhere.intersection(natural_keys(kind, plain_record(kind, record)))
+        ]
+        if stale:
+            removed = True
+            _remove(batch, kind, stale)
+    if removed and not batch.dry:
+        batch.world.forget(*KINDS)  # deletions cascade and null; what we knew may be wrong
+        batch.load(*MARKED_KINDS)
+
+
+def _wanted_elsewhere(batch: Batch, kind: Kind) -> set[Key]:
+    if kind not in _HANDED_OVER:
+        return set()
+    bodies = [
+        {name: value for name, value in want.body.items() if not isinstance(value, (Ref, Ends, tuple))}
+        for _, want in batch.by_kind[kind]
+    ]
+    return {key for body in bodies for key in natural_keys(kind, body)}
+
+
+def _remove(batch: Batch, kind: Kind, stale: Sequence[tuple[Unit, Record]]) -> None:
+    owners = {identity(record): unit for unit, record in stale}
+    records = [record for _, record in stale]
+    if batch.dry:
+        used = in_use(batch.store, kind, records)
+        gone = [record for record in records if identity(record) not in used]
+    else:
+        answers = Removal(batch.store, batch.writes).remove(kind, records)
+        gone = [record for record, error, _ in answers if error is None]
+        for record, error, _ in answers:
+            if error is not None and kind not in CATALOGUE:  # what others still use is theirs now
+                owners[identity(record)].fail(error)
+    for record in gone:
+        account.removed(owners[identity(record)], kind, record)
