@@ -8,8 +8,9 @@ SITE ?= lab
 UP_TOOLS := pulumi etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy helm kubectl kwok
 # More options for pytest: make test PYTEST='-m "not lab" -x'
 PYTEST ?=
-# What needs no rack runs on two cores at once; what has a rack, a NetBox or an API server of its own comes after it, one at a time.
+# What needs no rack comes first; then what has a rack, a NetBox or an API server of its own, which waits more than it works.
 QUICK_TESTS := tests/unit tests/errors tests/golden
+WORKERS := -n 2 --dist loadgroup
 RUN := bin/pinion-env
 
 .PHONY: help up down test lint lint-ruff lint-types lint-imports lint-yaml lint-ansible lint-charts lock env host bootstrap tools shell clean
@@ -29,8 +30,8 @@ ifdef PYTEST
 	@$(RUN) python -m pytest -rs $(PYTEST)
 else
 	@failed=0; \
-	$(RUN) python -m pytest -rs -q -n 2 --dist loadfile --durations=10 $(QUICK_TESTS) || failed=1; \
-	$(RUN) python -m pytest -rs -v --durations=15 $(addprefix --ignore=,$(QUICK_TESTS)) || failed=1; \
+	$(RUN) python -m pytest -rs -q $(WORKERS) --durations=10 $(QUICK_TESTS) || failed=1; \
+	$(RUN) python -m pytest -rs -v $(WORKERS) --durations=25 $(addprefix --ignore=,$(QUICK_TESTS)) || failed=1; \
 	exit $$failed
 endif
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +14,11 @@ pytest.register_assert_rewrite("unit.lab.switch.dataplane_contract")
 # No test depends on how fast this machine is at the moment.
 settings.register_profile("pinion", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("pinion")
+
+
+#: Folders whose tests share one server or rack for the whole run: one worker takes all of such a folder.
+SHARING = ("cluster", "netbox", "scenarios")
+HERE = Path(__file__).parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,10 +32,11 @@ def regenerate(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--regenerate"))
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that take minutes each run when CI_FULL=1; otherwise they are skipped, and the summary says so."""
-    if os.environ.get("CI_FULL") == "1":
-        return
+    """Group tests for the workers, and skip those that take minutes each unless CI_FULL=1; the summary says so."""
     for item in items:
-        if item.get_closest_marker("slow") is not None:
+        path = item.path.relative_to(HERE)
+        item.add_marker(pytest.mark.xdist_group(path.parts[0] if path.parts[0] in SHARING else str(path)))
+        if os.environ.get("CI_FULL") != "1" and item.get_closest_marker("slow") is not None:
             item.add_marker(pytest.mark.skip(reason="takes minutes: run with CI_FULL=1"))

@@ -72,7 +72,7 @@ def report(module: AnsibleModule) -> engine.Report:
     if module.check_mode:
         return engine.check(host, concern)
     if state == "confirmed":
-        engine.confirm(host, concern.name, wait=wait, who=who)
+        engine.confirm(host, concern, wait=wait, who=who)
         return engine.Report((), confirm=False)
     return engine.converge(host, concern, wait=wait, who=who)
 

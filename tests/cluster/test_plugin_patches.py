@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import Any
 
 import grpc
 import pytest
 
-from pinion.drivers.cluster import ClusterClient, kind_of
+from pinion.drivers.cluster import ClusterClient, ClusterConflictError, kind_of
 from pinion.provider.plugin.testing import Client
 from pinion.provider.plugin.values import decode
 
@@ -36,11 +37,18 @@ def live(api: ClusterClient, node: str) -> tuple[dict[str, str], set[str]]:
 
 
 def taint_by_hand(api: ClusterClient, node: str, *taints: dict[str, str]) -> None:
-    """Replace the node's taints, as the node controller or kubectl does."""
-    found = api.get(NODE, None, node)
-    assert found is not None
-    version = {"resourceVersion": found["metadata"]["resourceVersion"]}
-    api.merge(NODE, None, node, {"metadata": version, "spec": {"taints": list(taints) or None}}, manager="controller")
+    """Replace the node's taints, as the node controller or kubectl does: that controller writes to the node at the same time."""
+    for _ in range(10):
+        found = api.get(NODE, None, node)
+        assert found is not None
+        patch = {
+            "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
+            "spec": {"taints": list(taints) or None},
+        }
+        with suppress(ClusterConflictError):
+            api.merge(NODE, None, node, patch, manager="controller")
+            return
+    raise AssertionError(f"{node} changes all the time")
 
 
 def test_only_our_fields(plugin: Client, api: ClusterClient, node: str) -> None:

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pinion.bringup.stages import StageFailedError, StageResult, run, stages
+from pinion.checks.model import Finding, Outcome
+from pinion.checks.report import mark
 from pinion.cli.arguments import load_or_exit
 from pinion.plan import Plan
 from pinion.plan import plan as compile_plan
@@ -61,6 +63,8 @@ def up(site: str, instance: str | None, by: str, report: Path | None, as_json: b
         except StageFailedError as error:
             say(f"failed (exit code {error.code}); what it said is above. Run the same command again to go on.")
             raise SystemExit(error.code) from None
+        for line in _unproved(results[-1].answer):
+            say(line)
         say(f"{results[-1].changes} changes in {results[-1].seconds:.1f} s")
     if as_json:
         click.echo(
@@ -74,6 +78,18 @@ def up(site: str, instance: str | None, by: str, report: Path | None, as_json: b
     else:
         _summary(compiled, results, endpoints, written)
     raise SystemExit(results[-1].code)
+
+
+def _unproved(answer: Mapping[str, object]) -> list[str]:
+    """A line for each claim of a verification's *answer* that failed or could not be tried."""
+    findings = answer.get("findings")
+    if not isinstance(findings, list):
+        return []
+    bad = [Finding.model_validate(one) for one in findings if one["outcome"] != Outcome.PROVED]
+    return [
+        f"{mark(one.outcome)} {one.check.claim}: expected {one.check.expected}, found {one.found}; {one.check.remedy}"
+        for one in bad
+    ]
 
 
 def _lab_endpoints(plan: Plan, instance: str) -> Path | None:

@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol
@@ -60,9 +60,11 @@ OUTPUTS: Final = ("url", "owner", "drift", "netbox_ids")
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 _LONGEST_LIST: Final = 40  # lines of one message
 LOST_MARK: Final = "it no longer says that it is ours: somebody made it anew, or took off tag and identity"
-RENAMED_HINT: Final = (
-    "if it was renamed in the site file, give it its old name back there: a rename of what exists is not supported yet"
-)
+#: What to do about a conflict, by a word of its reason.
+HINTS: Final[Mapping[str, str]] = {
+    "managed by Pinion already": "it is in another site's file: one of the two has to give it up",
+    "wants it, too": "one of the two has to give it up",
+}
 ADOPT_HINT: Final = "say: pulumi config set pinion:adopt true"
 
 
@@ -70,6 +72,7 @@ class UnitDriver(Protocol[D]):
     """The part of the NetBox driver that handles one kind of unit."""
 
     def read(self, key: str) -> Observed[D] | None: ...
+    def expect(self, keys: Iterable[str]) -> None: ...
     def diff(self, desired: D, *, adopt: bool = False) -> UnitDiff: ...
     def apply(self, desired: D, *, adopt: bool = False) -> Applied[D]: ...
     def delete(self, key: str) -> Deleted: ...
@@ -91,11 +94,15 @@ class UnitKind(ResourceKind, Generic[D]):
         self._noun = noun
         self._identity = tuple(identity)
         self._access: Access[D] = access
+        self._stated: dict[str, None] = {}  # keys of the units that the program holds, as far as it came
 
     # --- without NetBox -----------------------------------------------------------------------------------------------
 
     def check(self, call: Call, olds: Properties, news: Properties) -> Checked:  # noqa: ARG002
-        """See `ResourceKind.check`."""
+        """See `ResourceKind.check`. The engine asks this of every unit of the program: whoever is among them was not renamed."""
+        parts = [plain(news[name]) for name in self._identity if name in news and not has_unknown(news[name])]
+        if len(parts) == len(self._identity):
+            self._stated["/".join(map(str, parts))] = None
         return self.shape.check(news)
 
     def diff(
@@ -183,6 +190,11 @@ class UnitKind(ResourceKind, Generic[D]):
 
     # --- parts of these -----------------------------------------------------------------------------------------------
 
+    def _driver(self) -> UnitDriver[D]:
+        driver = self._access.driver()
+        driver.expect(list(self._stated))
+        return driver
+
     def _as_held(self, stated: Properties, actual: Properties, changes: Sequence[Change]) -> dict[str, Value]:
         """*stated* with what is *actual* where the driver would change it. What concerns the unit as a whole is told as `drift`."""
         steps = [change_steps(change) for change in changes if change.path]
@@ -191,14 +203,16 @@ class UnitKind(ResourceKind, Generic[D]):
         return merged
 
     def _apply(self, call: Call, desired: D, news: Properties, *, adopt: bool, is_new: bool) -> Properties:
-        driver = self._access.driver()
+        driver = self._driver()
         try:
             with _errors(self._noun, desired.key, news):
                 applied = driver.apply(desired, adopt=adopt)
         except PluginError as error:
             self._keep_what_exists(driver, desired, news, error, is_new=is_new)
             raise
-        if is_new and applied.observed.owner == "adopted":
+        if applied.renamed:
+            call.info(f"{applied.renamed} was renamed: {applied.observed.url}")
+        elif is_new and applied.observed.owner == "adopted":
             call.info(f"adopted from NetBox: {applied.observed.url}")
         return self._outputs(news, applied.observed)
 
@@ -222,17 +236,23 @@ class UnitKind(ResourceKind, Generic[D]):
         """What `up` will meet in NetBox, said in the preview."""
         try:
             with _errors(self._noun, desired.key, {}):
-                found = self._access.driver().diff(desired, adopt=adopt)
+                found = self._driver().diff(desired, adopt=adopt)
         except NotFoundError as missing:
             call.debug(f"not there yet: {missing.reason}")
             return
         if found.conflicts:
             in_the_way: list[str] = [f"{one.object}{_in_brackets(one.url)}: {one.reason}" for one in found.conflicts]
             call.error(_list([*in_the_way, *dict.fromkeys(_hint(line) for line in in_the_way)]))
+            return
+        lines: list[str] = [_change_line(change) for change in found.changes if found.exists or change.action != "add"]
+        if found.renamed:
+            call.info(_list([f"{found.renamed} is renamed; up will change what NetBox holds:", *lines]))
         elif found.exists:
-            lines: list[str] = [_change_line(change) for change in found.changes]
-            told = "exists in NetBox; up will change:" if lines else "exists in NetBox as it should be"
-            call.info(_list([told, *lines]))
+            call.info(
+                _list(["exists in NetBox; up will change:" if lines else "exists in NetBox as it should be", *lines])
+            )
+        elif lines:
+            call.info(_list(["up will take over what others have until now:", *lines]))
 
     def _outputs(self, properties: Properties, observed: Observed[D], *more_drift: str) -> dict[str, Value]:
         drift = [*more_drift, *observed.other_drift]
@@ -274,7 +294,7 @@ def _in_brackets(url: str | None) -> str:
 
 
 def _hint(reason: str) -> str:
-    return RENAMED_HINT if "managed by Pinion already" in reason else ADOPT_HINT
+    return next((hint for words, hint in HINTS.items() if words in reason), ADOPT_HINT)
 
 
 @contextmanager

@@ -159,17 +159,25 @@ def test_without_confirmation_the_host_puts_the_old_file_back() -> None:
     assert host.files["/etc/sshd"].content == "old\n"
     assert host.read_by["ssh.service"]["/etc/sshd"].content == "old\n"
     with pytest.raises(HostError, match="already put back"):
-        engine.confirm(host.machine(), "os_tuning", wait=0, who="test")
+        engine.confirm(host.machine(), CONCERN, wait=0, who="test")
     assert [change.subject for change in converge(host).changes] == ["/etc/sshd"]
 
 
 def test_confirmation_ends_the_guard() -> None:
     host = fresh()
     converge(host)
-    engine.confirm(host.machine(), "os_tuning", wait=0, who="test")
+    engine.confirm(host.machine(), CONCERN, wait=0, who="test")
     report = converge(host)
     assert not report.confirm
     assert not host.guards
+
+
+def test_what_a_run_at_the_same_time_has_confirmed_is_fine() -> None:
+    host = fresh()
+    assert converge(host).confirm
+    assert converge(host).confirm, "the second run waited for the first and finds its change unconfirmed"
+    engine.confirm(host.machine(), CONCERN, wait=0, who="first")
+    engine.confirm(host.machine(), CONCERN, wait=0, who="second")
 
 
 def test_the_guard_goes_back_to_what_was_last_confirmed() -> None:
@@ -200,12 +208,12 @@ def test_undo_takes_back_what_it_placed_and_nothing_else() -> None:
     host = fresh()
     before = state(host)
     converge(host)
-    engine.confirm(host.machine(), "os_tuning", wait=0, who="test")
+    engine.confirm(host.machine(), CONCERN, wait=0, who="test")
     host.files["/etc/foreign"] = FileState("foreign\n", "root", "root", 0o644)
     report = engine.undo(host.machine(), "os_tuning", wait=0, who="test")
     assert {change.subject for change in report.changes} >= {"tcpdump", "ops", "/etc/plain", "/etc/sshd", "net.a"}
     assert report.confirm
-    engine.confirm(host.machine(), "os_tuning", wait=0, who="test")
+    engine.confirm(host.machine(), Concern("os_tuning"), wait=0, who="test")
     del host.files["/etc/foreign"]
     after = state(host)
     assert after.pop("packages") == {"ethtool"}  # rpcbind was removed on purpose and does not come back

@@ -13,7 +13,16 @@ from pinion.drivers.netbox.resolve import Resolver
 from pinion.drivers.netbox.results import Change, Step
 from pinion.drivers.netbox.store import Record, identity
 from pinion.drivers.netbox.units import Item, Unit
-from pinion.drivers.netbox.words import describe, joined, path_in_unit, served_word, site_word, unit_of, unit_words
+from pinion.drivers.netbox.words import (
+    describe,
+    end_word,
+    joined,
+    path_in_unit,
+    served_word,
+    site_word,
+    unit_of,
+    unit_words,
+)
 
 
 def created(item: Item, record: Record | None, resolver: Resolver) -> None:
@@ -38,7 +47,7 @@ def updated(item: Item, found: Match, patch: Mapping[str, JsonValue], resolver: 
             Change(
                 joined(want.path, want.paths.get(name)),
                 "update",
-                site_word(name, served_word(found.record.get(name))),
+                site_word(name, _word(found.record, name)),
                 site_word(name, resolver.show(value)),
                 want.label,
                 where,
@@ -50,6 +59,12 @@ def updated(item: Item, found: Match, patch: Mapping[str, JsonValue], resolver: 
         item.unit.changes.append(
             Change(want.path, "update", "not marked as Pinion's", "marked as Pinion's", want.label, where)
         )
+
+
+def _word(record: Record, name: str) -> JsonValue:
+    if name == "assigned_object_id" and isinstance(record.get("assigned_object"), Mapping):
+        return end_word({"object": record["assigned_object"]})
+    return served_word(record.get(name))
 
 
 def succeeded(item: Item, record: Record, predecessor: str) -> None:

@@ -276,7 +276,10 @@ def _address(row: Row, tables: Tables) -> Errors:
     interface = row.get("assigned_object_id")
     held = tables[INTERFACE].get(interface) if isinstance(interface, int) else None
     for key, device in tables[DEVICE].items():
-        if row.get("id") in (device.get("primary_ip4"), device.get("primary_ip6")) and (held or {}).get("device") != key:
+        if (
+            row.get("id") in (device.get("primary_ip4"), device.get("primary_ip6"))
+            and (held or {}).get("device") != key
+        ):
             text = "Cannot reassign IP address while it is designated as the primary IP for the parent object"
             return {"__all__": [text]}
     return _assigned(row, tables)

@@ -39,7 +39,7 @@ def served_word(value: JsonValue) -> JsonValue:
                 return value[name]
         return None
     if isinstance(value, list):
-        return [_end_word(item) for item in value]
+        return [end_word(item) for item in value]
     return value
 
 
@@ -48,7 +48,8 @@ def site_word(name: str, word: JsonValue) -> JsonValue:
     return "trunk" if name == "mode" and word == "tagged" else word
 
 
-def _end_word(item: JsonValue) -> JsonValue:
+def end_word(item: JsonValue) -> JsonValue:
+    """What an end of a cable is at, or an address on: `tor-1 Ethernet5`."""
     if isinstance(item, Mapping) and isinstance(thing := item.get("object"), Mapping):
         device = thing.get("device")
         return f"{served_word(device)} {thing.get('name')}" if device else thing.get("name")

@@ -102,12 +102,15 @@ def undo(machine: Machine, name: str, *, wait: float, who: str) -> Report:
     return converge(machine, Concern(name), wait=wait, who=who)
 
 
-def confirm(machine: Machine, name: str, *, wait: float, who: str) -> None:
-    """Say over a fresh login that the change is good. Raises `HostError` when the host has already put back the old files."""
+def confirm(machine: Machine, wanted: Concern, *, wait: float, who: str) -> None:
+    """Say over a fresh login that the change to *wanted* is good. Raises `HostError` when the host has already put back the old files.
+
+    Nothing to confirm and the host as *wanted* means that another run at the same time has confirmed it: that is fine.
+    """
     with machine.guard.lock(wait, who):
-        if not machine.guard.disarm(name):
+        if not machine.guard.disarm(wanted.name) and check(machine, wanted).changes:
             raise HostError(
-                f"{name}: nothing to confirm: the host has already put back what was there before; run again"
+                f"{wanted.name}: nothing to confirm: the host has already put back what was there before; run again"
             )
 
 

@@ -38,7 +38,7 @@ def answer(request: Mapping[str, Any], machine: Machine) -> dict[str, object]:
     if action == "undo":
         return engine.undo(machine, asked.name, wait=wait, who=who).as_json()
     if action == "confirm":
-        engine.confirm(machine, asked.name, wait=wait, who=who)
+        engine.confirm(machine, asked, wait=wait, who=who)
         return engine.Report((), confirm=False).as_json()
     raise wanted.BadRequestError(f"unknown action {action!r}")
 
