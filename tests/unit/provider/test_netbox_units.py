@@ -14,7 +14,18 @@ from pydantic import BaseModel
 
 from pinion.drivers.netbox import NetBoxDriver, UnreachableError, device_record, site_records, vlan_record
 from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
-from pinion.drivers.netbox.kinds import DEVICE, INTERFACE, IP_ADDRESS, KINDS, PREFIX, SITE, VLAN, VLAN_GROUP, Kind
+from pinion.drivers.netbox.kinds import (
+    DEVICE,
+    INTERFACE,
+    IP_ADDRESS,
+    IP_RANGE,
+    KINDS,
+    PREFIX,
+    SITE,
+    VLAN,
+    VLAN_GROUP,
+    Kind,
+)
 from pinion.drivers.netbox.memory import MemoryStore
 from pinion.drivers.netbox.store import Body, Record, identity
 from pinion.plan import Plan, plan
@@ -253,6 +264,88 @@ def test_a_device_is_made_by_many_at_once_in_few_requests(
     alone = store.calls
     assert store.calls - before < 4 * 15, f"{store.calls - before} requests for four devices ({alone})"
     assert all(unit.drift() == {} for unit in units)
+
+
+# --- renames ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def next_run(store: MemoryStore) -> Iterator[Client]:
+    """The provider as the next run of the engine starts it: it has seen nothing of the site file yet."""
+    with started(Records(store)) as client:
+        yield client
+
+
+def _new_name(client: Client, token: str, record: VlanRecord | DeviceRecord, name: str) -> Unit:
+    return _unit(client, token, name, record.model_copy(update={"name": name}))
+
+
+def test_a_rename_is_told_and_keeps_the_objects(
+    store: MemoryStore, rack: dict[str, Unit], next_run: Client, lab: Plan
+) -> None:
+    pairs = [
+        (_new_name(next_run, provider.DEVICE, device_record(lab, "pi-01"), "pi-a"), rack["pi-01"]),
+        (_new_name(next_run, provider.VLAN, vlan_record(lab, "edge-inference"), "edge-ai"), rack["edge-inference"]),
+    ]
+    for new, old in pairs:
+        writes = len(store.writes)
+        told = new.foresee()
+        noun = "VLAN" if new.token == provider.VLAN else "device"
+        assert told.startswith(f"INFO: {noun} {old.id} is renamed; up will change what NetBox holds:\n")
+        assert len(store.writes) == writes
+        assert new.create()["owner"] == "created"
+        assert f"{noun} {old.id} was renamed: memory://netbox" in next_run.engine.text("INFO")
+        main = "vlan" if noun == "VLAN" else "device"
+        assert new.state["netbox_ids"][main] == old.state["netbox_ids"][main]  # type: ignore[index, call-overload]
+        assert next_run.read(old.token, old.name, old.id, inputs=old.inputs, olds=old.outputs) is None
+        count = _count(store)
+        next_run.delete(old.token, old.name, old.id, old_inputs=old.inputs, olds=old.state)
+        assert _count(store) == count
+        assert new.drift() == {}
+
+
+def test_what_is_left_of_a_renamed_vlan_stays_in_the_state_until_it_is_removed(
+    store: MemoryStore, rack: dict[str, Unit], next_run: Client, lab: Plan
+) -> None:
+    new = _new_name(
+        next_run, provider.VLAN, vlan_record(lab, "edge-inference").model_copy(update={"ranges": ()}), "edge-ai"
+    )
+    new.create()
+    old = rack["edge-inference"]
+    found = next_run.read(old.token, old.name, old.id, inputs=old.inputs, olds=old.outputs)
+    assert found is not None
+    assert "left of it: IP range" in str(found[1]["drift"])
+    old.outputs = found[1]
+    next_run.delete(old.token, old.name, old.id, old_inputs=old.inputs, olds=old.state)
+    assert store.find(IP_RANGE, {}, "parent", ["10.77.101.0/24"]) == []
+    assert next_run.read(old.token, old.name, old.id, inputs=old.inputs, olds=old.outputs) is None
+    assert new.drift() == {}
+
+
+def test_a_new_device_tells_what_it_takes_over(rack: dict[str, Unit], next_run: Client, lab: Plan) -> None:
+    """Another serial number: not the same device, but in the same place."""
+    assert rack
+    rack["pi-01"].update({**rack["pi-01"].inputs, "serial": "A"})
+    new = _unit(
+        next_run,
+        provider.DEVICE,
+        "pi-a",
+        device_record(lab, "pi-01").model_copy(update={"name": "pi-a", "serial": "B"}),
+    )
+    told = new.foresee()
+    assert told.startswith("INFO: up will take over what others have until now:\n"), told
+    assert "interfaces[eth0].cable: 'of device lab/pi-01' -> 'of device lab/pi-a'" in told
+    assert "ERROR" not in told
+
+
+def test_what_is_in_another_sites_file_is_refused_with_a_hint(rack: dict[str, Unit], client: Client, lab: Plan) -> None:
+    assert rack
+    other = _unit(client, provider.SITE, "dc", site_records(lab).model_copy(update={"site": "dc", "name": "dc"}))
+    other.create()
+    vlan = vlan_record(lab, "edge-inference").model_copy(update={"site": "dc", "role": None})
+    told = _unit(client, provider.VLAN, "thief", vlan).foresee()
+    assert "is managed by Pinion already, as lab/vlan/edge-inference/prefix/10.77.101.0/24" in told
+    assert "it is in another site's file: one of the two has to give it up" in told
 
 
 # --- changes and drift ------------------------------------------------------------------------------------------------
