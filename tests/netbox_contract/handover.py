@@ -11,6 +11,7 @@ from netbox_contract.samples import Sample
 from netbox_contract.spying import Hand, Spy
 from pinion.drivers.netbox import CableTo, DeviceRecord, ExistsError, Interface, NetBoxDriver, VlanRecord
 from pinion.drivers.netbox.kinds import (
+    ADOPTED,
     CABLE,
     DEVICE,
     INTERFACE,
@@ -23,6 +24,7 @@ from pinion.drivers.netbox.kinds import (
     VLAN_GROUP,
     Kind,
 )
+from pinion.drivers.netbox.matching import is_adopted
 from pinion.drivers.netbox.plain import mark_of
 from pinion.drivers.netbox.store import identity
 
@@ -254,7 +256,7 @@ def test_a_device_of_another_name_and_other_hardware(
     old = renaming.pi()
     port = old.interfaces[0]
     new = renaming.pi(
-        3, cable=port.cable, mac=None, name="lan0", addresses=port.addresses if address == "the same" else []
+        3, cable=port.cable, mac=port.mac, name="lan0", addresses=port.addresses if address == "the same" else []
     )
     new = named(new, "pi-a").model_copy(
         update={"serial": "other", "primary_address": (*new.interfaces[0].addresses, None)[0]}
@@ -299,6 +301,33 @@ def test_two_devices_exchange_ports(driver: NetBoxDriver, renaming: Sample, spy:
     devices_as(driver, new, order)
     devices_are(driver, [*new, renaming.switch()])
     assert len(spy.find(CABLE, {}, f"cf_{MARK}__isw", [f"{renaming.name}/"])) == 2
+
+
+def test_a_cable_that_was_there_before_stays_one_that_was(
+    driver: NetBoxDriver, renaming: Sample, spy: Spy, hand: Hand, order: str
+) -> None:
+    """NetBox knows no cable without an end, so one of two that exchange ports is made anew; what `destroy` leaves does not change."""
+    for cable in spy.find(CABLE, {}, f"cf_{MARK}__isw", [f"{renaming.name}/device/pi-"]):
+        hand.update(CABLE, [{"id": identity(cable), "custom_fields": {ADOPTED: True}}], ["*"])
+    ports = [CableTo(device="tor-1", interface=f"Ethernet{n}") for n in (1, 2)]
+    new = [renaming.pi(1, cable=ports[1]), renaming.pi(2, cable=ports[0])]
+    devices_as(driver, new, order)
+    devices_are(driver, new)
+    cables = spy.find(CABLE, {}, f"cf_{MARK}__isw", [f"{renaming.name}/device/pi-"])
+    assert sum(is_adopted(one) for one in cables) == (2 if order == "together" else 1)
+
+
+def test_a_vlan_that_is_left_out_of_its_group_is_told_and_put_back(
+    driver: NetBoxDriver, renaming: Sample, spy: Spy, hand: Hand
+) -> None:
+    """What a run that was killed in an exchange leaves."""
+    vlan = marked(spy, VLAN, f"{renaming.name}/vlan/edge")[0]
+    hand.update(VLAN, [{"id": identity(vlan), "group": None}], ["*"])
+    read = driver.vlans.read(f"{renaming.name}/edge")
+    assert read is not None
+    assert [text for text in read.other_drift if "is in no VLAN group" in text]
+    driver.vlans.apply(renaming.vlan())
+    vlans_are(driver, [renaming.vlan()])
 
 
 def test_two_devices_exchange_all_but_their_names(driver: NetBoxDriver, renaming: Sample, spy: Spy, order: str) -> None:

@@ -102,7 +102,7 @@ class Engine:
             if self._batch.dry:
                 self._making.foreseen(creates, updates)
                 return
-            again += self._making.update(kind, updates, attempt)
+            again += self._making.update(kind, updates, attempt, self._handover.inherited)
             again += self._making.create(kind, creates, attempt, self._handover.inherited)
             if not again:
                 return

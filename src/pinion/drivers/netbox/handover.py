@@ -8,7 +8,7 @@ that lost something is either gone from the site file, or the same `up` brings i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from pinion.drivers.netbox import account
 from pinion.drivers.netbox.errors import BulkRefusedError, ChangedError, NetBoxError
 from pinion.drivers.netbox.kinds import CABLE, DEVICE, DEVICE_TYPE, INTERFACE, IP_ADDRESS, IP_RANGE, MARK, VLAN, Kind
-from pinion.drivers.netbox.likeness import EVIDENCE, devices_of, same_device
+from pinion.drivers.netbox.likeness import EVIDENCE, Likeness
 from pinion.drivers.netbox.matching import (
     Match,
     Others,
@@ -52,6 +52,7 @@ class Handover:
         self._batch = batch
         self._world = batch.world
         self.inherited: set[str] = set()
+        self._placed: list[Record] | None = None
         self._finders: dict[Kind, Callable[[Item, Match | None, Others], list[_Step]]] = {
             VLAN: self._vlans,
             DEVICE: self._devices,
@@ -67,21 +68,19 @@ class Handover:
         new = [item for item in items if not own(self._world, item.want, others)]
         if not new and all(_has_place(one, item.body) for item in items for one in own(self._world, item.want, others)):
             return {}
-        sites = {item.want.mark.split("/", 1)[0] for item in items}
+        sites = {_site(item) for item in items}
         self._world.load_marks(DEVICE, (), [f"{site}/device" for site in sites])
-        free = {
-            site: {mark: one for mark, one in devices_of(self._world, site).items() if mark not in others.alive}
-            for site in sites
-        }
-        if not new or not any(free.values()):
+        devices = {mark_of(one) or "": one for site in sites for one in self._world.beneath(DEVICE, f"{site}/device")}
+        free = {mark: one for mark, one in devices.items() if mark not in others.alive}
+        if not new or not free:
             return {}
-        marks = [mark for ones in free.values() for mark in ones]
-        self._world.load_all(dict.fromkeys(EVIDENCE, ((), marks)))
+        self._world.load_all(dict.fromkeys(EVIDENCE, ((), list(free))))
+        likeness = {site: Likeness(self._world, _of_site(free, site)) for site in sites}
         found: dict[str, Record] = {}
         for item in new:
             if candidates(self._world, DEVICE, item.body):
                 continue
-            record = same_device(self._world, item, free[item.want.mark.split("/", 1)[0]])
+            record = likeness[_site(item)].find(item)
             if record is not None and identity(record) not in map(identity, found.values()):
                 found[item.want.mark] = record
         return found
@@ -110,6 +109,7 @@ class Handover:
 
     def _steps(self, kind: Kind, decisions: Decisions, others: Others) -> list[_Step]:
         find = self._finders.get(kind)
+        self._placed = None
         return [step for item, found in decisions for step in find(item, found, others)] if find else []
 
     def _rivals(self, kind: Kind, item: Item, found: Match | None, others: Others) -> list[Record]:
@@ -130,13 +130,12 @@ class Handover:
         position = item.body.get("position")
         if isinstance(position, (int, float)) and not (found and _has_place(found.record, item.body)):
             mine = identity(found.record) if found else None
-            site = item.want.mark.split("/", 1)[0]
             near = [
                 one
-                for one in devices_of(self._world, site).values()
+                for one in self._in_racks()
                 if identity(one) != mine
-                and one.get("position") is not None
                 and plain(one.get("rack")) == item.body.get("rack")
+                and is_of_site(one, item.want.mark)
             ]
             end = position + self._height(item.body.get("device_type")) if near else position
             for one in near:
@@ -145,6 +144,14 @@ class Handover:
                 if start < end and position < start + self._height(plain(one.get("device_type"))):
                     steps.append(_Step(item, DEVICE, one, {"position": None, "face": None}))
         return _merged(steps)
+
+    def _in_racks(self) -> list[Record]:
+        """Our devices that fill a rack unit."""
+        if self._placed is None:
+            sites = {unit.mark.split("/", 1)[0] for unit in self._batch.units}
+            ours = [one for site in sites for one in self._world.beneath(DEVICE, f"{site}/device")]
+            self._placed = [one for one in ours if one.get("position") is not None]
+        return self._placed
 
     def _height(self, number: JsonValue) -> float:
         """Rack units that devices of a type fill."""
@@ -201,7 +208,7 @@ class Handover:
                     self._world.drop(kind, identity(step.record))
                     account.removed(step.item.unit, kind, step.record, step.item.want.path)
                     if is_adopted(step.record):
-                        self.inherited |= {step.item.want.mark, mark_of(step.record) or ""}
+                        self.inherited.add(self._heir(kind, step))
             return done
         stale: list[str] = []
         patches: list[Body] = [{"id": identity(one.record), **(one.patch or {})} for one in steps]
@@ -214,6 +221,11 @@ class Handover:
                 stale.append(str(identity(step.record)))
         self._world.look_up(kind, {}, "id", stale)
         return done
+
+    def _heir(self, kind: Kind, step: _Step) -> str:
+        """Mark of what will stand for a record that was there before us: its own want, else the one in whose way it was."""
+        mark = mark_of(step.record) or ""
+        return mark if mark in {want.mark for _, want in self._batch.by_kind[kind]} else step.item.want.mark
 
     def _exchange(self, kind: Kind, item: Item, found: Match) -> bool:
         """Two records exchange their marks, both or none: one alone would leave two with the same mark."""
@@ -233,6 +245,14 @@ class Handover:
             self._world.put(kind, answer)
         account.succeeded(item, found.record, found.predecessor)
         return True
+
+
+def _site(item: Item) -> str:
+    return item.want.mark.split("/", 1)[0]
+
+
+def _of_site(devices: Mapping[str, Record], site: str) -> dict[str, Record]:
+    return {mark: one for mark, one in devices.items() if mark.startswith(f"{site}/")}
 
 
 def _merged(steps: Sequence[_Step]) -> list[_Step]:

@@ -7,77 +7,90 @@ With less, the device counts as new; it then takes over what it needs one by one
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from pinion.drivers.netbox.kinds import CABLE, DEVICE, IP_ADDRESS, MAC_ADDRESS, Kind
-from pinion.drivers.netbox.plain import cable_ends, mark_of, plain, plain_record
+from pinion.drivers.netbox.kinds import CABLE, IP_ADDRESS, MAC_ADDRESS, Kind
+from pinion.drivers.netbox.plain import cable_ends, plain, plain_record
 from pinion.drivers.netbox.store import Record, identity
-from pinion.drivers.netbox.units import Item, Unit
+from pinion.drivers.netbox.units import Item
 from pinion.drivers.netbox.wants import Ends
 from pinion.drivers.netbox.world import World
 
-#: Kinds by which a device is recognised.
+#: Kinds by which a device is recognised: they must have been fetched.
 EVIDENCE: tuple[Kind, ...] = (CABLE, IP_ADDRESS, MAC_ADDRESS)
 
 
-def same_device(world: World, item: Item, others: Mapping[str, Record]) -> Record | None:
-    """The one of *others* (devices of ours by the mark of their unit) that *item* is under a new name; None when none or several are."""
-    body = item.body
-    places, signs = _wanted(world, item.unit, body)
-    found = []
-    for mark, record in others.items():
-        if any(plain(record.get(name)) != body.get(name) for name in ("device_type", "role")):
-            continue
-        serial = record.get("serial")
-        if serial and body.get("serial") and serial != body["serial"]:
-            continue
-        its_places, its_signs = _held(world, mark, record)
-        if _agree(places, its_places) and _agree(signs, its_signs) and (places or signs):
-            found.append(record)
-    return found[0] if len(found) == 1 else None
+@dataclass(slots=True)
+class _Traits:
+    """What is known of a device: where it is, and what only it has."""
+
+    places: set[Hashable] = field(default_factory=set)
+    signs: set[Hashable] = field(default_factory=set)
+
+    def add_fields(self, fields: Mapping[str, JsonValue]) -> None:
+        if fields.get("position") is not None:
+            self.places.add(("rack", repr(fields.get("rack")), repr(fields["position"])))
+        if fields.get("serial"):
+            self.signs.add(("serial", str(fields["serial"])))
+
+    def agrees_with(self, other: _Traits) -> bool:
+        """Whether *other* has what this one states."""
+        return all(
+            not mine or bool(mine & its) for mine, its in ((self.places, other.places), (self.signs, other.signs))
+        )
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self.places | self.signs)
 
 
-def _agree(wanted: set[Hashable], held: set[Hashable]) -> bool:
-    return not wanted or bool(wanted & held)
+class Likeness:
+    """Compares wanted devices with *others*: devices of ours by the mark of their unit."""
+
+    def __init__(self, world: World, others: Mapping[str, Record]) -> None:
+        self._world = world
+        self._others = others
+        self._held: dict[str, _Traits] = {mark: _Traits() for mark in others}
+        for mark, record in others.items():
+            self._held[mark].add_fields({name: plain(value) for name, value in record.items()})
+        for mark, cables in world.by_unit(CABLE, others).items():
+            ends = [end for cable in cables for end in cable_ends(plain_record(CABLE, cable))]
+            self._held[mark].places.update(("port", number) for _, number in ends)
+        for kind, name in ((IP_ADDRESS, "address"), (MAC_ADDRESS, "mac_address")):
+            for mark, records in world.by_unit(kind, others).items():
+                self._held[mark].signs.update((name, str(one.get(name))) for one in records)
+        self._having: dict[Hashable, set[str]] = defaultdict(set)
+        for mark, traits in self._held.items():
+            for trait in traits:
+                self._having[trait].add(mark)
+
+    def find(self, item: Item) -> Record | None:
+        """The one device that *item* is under a new name; None when none or several are."""
+        wanted = self._wanted(item)
+        marks = {mark for trait in wanted for mark in self._having.get(trait, ())}
+        found = [self._others[mark] for mark in marks if wanted.agrees_with(self._held[mark])]
+        found = [one for one in found if _is_same_make(one, item.body)]
+        return found[0] if len(found) == 1 else None
+
+    def _wanted(self, item: Item) -> _Traits:
+        traits = _Traits()
+        traits.add_fields(item.body)
+        for want in item.unit.wants:
+            far = want.body.get("b_terminations")
+            if want.kind is CABLE and isinstance(far, Ends):
+                ports = self._world.marked(far.interface.kind, far.interface.mark)
+                traits.places.update(("port", identity(port)) for port in ports)
+            for kind, name in ((IP_ADDRESS, "address"), (MAC_ADDRESS, "mac_address")):
+                if want.kind is kind:
+                    traits.signs.add((name, str(want.body.get(name))))
+        return traits
 
 
-def _wanted(world: World, unit: Unit, body: Mapping[str, JsonValue]) -> tuple[set[Hashable], set[Hashable]]:
-    """Places and signs that a unit states."""
-    places: set[Hashable] = set()
-    signs: set[Hashable] = set()
-    if body.get("position") is not None:
-        places.add(("rack", repr(body.get("rack")), repr(body["position"])))
-    for want in unit.wants:
-        far = want.body.get("b_terminations")
-        if want.kind is CABLE and isinstance(far, Ends):
-            ports = world.marked(far.interface.kind, far.interface.mark)
-            places.update(("port", identity(port)) for port in ports)
-    signs.update(_signs({kind: [want.body for want in unit.wants if want.kind is kind] for kind in EVIDENCE}))
-    if body.get("serial"):
-        signs.add(("serial", str(body["serial"])))
-    return places, signs
-
-
-def _held(world: World, mark: str, record: Record) -> tuple[set[Hashable], set[Hashable]]:
-    """Places and signs that a device of ours has in NetBox."""
-    places: set[Hashable] = set()
-    if record.get("position") is not None:
-        places.add(("rack", repr(plain(record.get("rack"))), repr(record["position"])))
-    for cable in world.beneath(CABLE, mark):
-        places.update(("port", end) for _, end in cable_ends(plain_record(CABLE, cable)) if isinstance(end, int))
-    signs: set[Hashable] = _signs({kind: world.beneath(kind, mark) for kind in EVIDENCE})
-    if record.get("serial"):
-        signs.add(("serial", str(record["serial"])))
-    return places, signs
-
-
-def _signs(records: Mapping[Kind, Sequence[Mapping[str, object]]]) -> set[Hashable]:
-    addresses = {("address", str(one.get("address"))) for one in records[IP_ADDRESS]}
-    return addresses | {("mac", str(one.get("mac_address"))) for one in records[MAC_ADDRESS]}
-
-
-def devices_of(world: World, site: str) -> dict[str, Record]:
-    """Our devices of a site by mark, as far as fetched."""
-    return {mark: record for record in world.beneath(DEVICE, f"{site}/device") if (mark := mark_of(record))}
+def _is_same_make(record: Record, body: Mapping[str, JsonValue]) -> bool:
+    """Same type and role, and not another serial number."""
+    if any(plain(record.get(name)) != body.get(name) for name in ("device_type", "role")):
+        return False
+    return not record.get("serial") or not body.get("serial") or record["serial"] == body["serial"]

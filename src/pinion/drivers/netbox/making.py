@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pinion.drivers.netbox import account
 from pinion.drivers.netbox.errors import DeniedError, ExistsError
 from pinion.drivers.netbox.failures import as_error, given_up, is_passing, looks_taken
 from pinion.drivers.netbox.kinds import ADOPTED, MARK, TAG, Kind
-from pinion.drivers.netbox.matching import Match, candidates, compare
+from pinion.drivers.netbox.matching import Match, candidates, compare, is_adopted
 from pinion.drivers.netbox.plain import page
 from pinion.drivers.netbox.removal import Removal
 from pinion.drivers.netbox.store import Body, Record, etag, identity
@@ -49,7 +49,7 @@ class Making:
             if patch := compare(item.want, item.body, found):
                 account.updated(item, found, patch, resolver)
 
-    def create(self, kind: Kind, items: Sequence[Item], attempt: int, inherited: set[str]) -> Again:
+    def create(self, kind: Kind, items: Sequence[Item], attempt: int, inherited: Collection[str]) -> Again:
         """Create; *inherited* are marks of what stands for something that was there before us."""
         again: Again = []
         made: list[Item] = []
@@ -71,12 +71,17 @@ class Making:
             self._verify(kind, made)
         return again
 
-    def update(self, kind: Kind, pairs: Sequence[tuple[Item, Match]], attempt: int) -> Again:
-        """PATCH what differs."""
+    def update(
+        self, kind: Kind, pairs: Sequence[tuple[Item, Match]], attempt: int, inherited: Collection[str] = ()
+    ) -> Again:
+        """PATCH what differs. *inherited*: as for `create`."""
         again: Again = []
         work: list[tuple[Item, Match, Body]] = []
         for item, found in pairs:
-            if patch := compare(item.want, item.body, found):
+            patch = compare(item.want, item.body, found)
+            if item.want.mark in inherited and not is_adopted(found.record):
+                patch["custom_fields"] = {MARK: item.want.mark, ADOPTED: True}
+            if patch:
                 work.append((item, found, {"id": identity(found.record), **patch}))
         tags = [etag(found.record) or "*" for _, found, _ in work]
         answers = self._batch.writes.update(kind, [patch for _, _, patch in work], tags, attempt=attempt)

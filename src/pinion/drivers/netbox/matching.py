@@ -59,13 +59,15 @@ class Others:
     """What the rest of the run says about the records of one kind.
 
     *bodies*: what each want of the batch asks for, by mark. *alive*: marks of units that are known to be in the site file. *claimed*:
-    mark of the want that got a record of another one, by id. *gone*: ids of records that a preview takes for removed.
+    mark of the want that got a record of another one, by id. *gone*: ids of records that a preview takes for removed. *spans*: ranges by
+    site that no want of the batch keeps, as `overlapping` found them.
     """
 
     bodies: dict[str, Mapping[str, JsonValue]] = field(default_factory=dict)
     alive: frozenset[str] = frozenset()
     claimed: dict[int, str] = field(default_factory=dict)
     gone: set[int] = field(default_factory=set)
+    spans: dict[str, list[tuple[int, int, int, Record]]] = field(default_factory=dict)
 
 
 def candidates(world: World, kind: Kind, fields: Mapping[str, JsonValue]) -> list[Record]:
@@ -201,15 +203,22 @@ def has_same_ends(record: Record, body: Mapping[str, JsonValue]) -> bool:
 
 def overlapping(world: World, body: Mapping[str, JsonValue], mark: str, others: Others) -> list[Record]:
     """Ranges of the site that NetBox would not let stand beside the wanted one, and that no want of the batch keeps."""
-    start, end = (ipaddress.ip_interface(str(body[name])) for name in ("start_address", "end_address"))
-    found = []
-    for record in world.beneath(IP_RANGE, mark.split("/", 1)[0]):
-        if mark_of(record) in others.bodies or identity(record) in others.gone or plain(record.get("vrf")) is not None:
-            continue
-        first, last = (ipaddress.ip_interface(str(record[name])) for name in ("start_address", "end_address"))
-        if first.version == start.version and int(first.ip) <= int(end.ip) and int(start.ip) <= int(last.ip):
-            found.append(record)
-    return found
+    site = mark.split("/", 1)[0]
+    if site not in others.spans:
+        ranges = [one for one in world.beneath(IP_RANGE, site) if plain(one.get("vrf")) is None]
+        others.spans[site] = [(*_span(one), one) for one in ranges if mark_of(one) not in others.bodies]
+    version, start, end = _span(body)
+    return [
+        one
+        for its_version, first, last, one in others.spans[site]
+        if version == its_version and first <= end and start <= last and identity(one) not in others.gone
+    ]
+
+
+def _span(fields: Mapping[str, JsonValue]) -> tuple[int, int, int]:
+    """IP version, first and last address of a range, as numbers."""
+    start, end = (ipaddress.ip_interface(str(fields[name])) for name in ("start_address", "end_address"))
+    return start.version, int(start.ip), int(end.ip)
 
 
 def _lies_inside(kind: Kind, record: Record, inside: object, body: Mapping[str, JsonValue]) -> bool:

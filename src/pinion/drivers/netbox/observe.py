@@ -165,6 +165,8 @@ def observe_vlan(key: str, parts: Parts, world: World) -> Observed[VlanRecord]:
     ids = {f"prefix {_text(one, 'prefix')}": identity(one) for one in parts[PREFIX]}
     ids |= {f"range {_span(one)}": identity(one) for one in parts[IP_RANGE]}
     drift = _other_drift(parts)
+    if mark_of(main) is not None and "group" in main and main["group"] is None:
+        drift += (f"{describe(VLAN, main)} is in no VLAN group",)
     drift += tuple(
         f"{describe(PREFIX, one)} is not in VLAN {name} any more"
         for one in parts[PREFIX]
