@@ -20,6 +20,7 @@ from pinion.drivers.netbox.kinds import (
     KINDS_OF_UNIT,
     MARK,
     PREFIX,
+    RACK,
     VLAN,
     VLAN_GROUP,
     Kind,
@@ -358,6 +359,20 @@ def test_two_ports_of_one_device_exchange_their_cables(driver: NetBoxDriver, sam
     driver.devices.apply(pi(1, 2))
     driver.devices.apply(pi(2, 1))
     devices_are(driver, [pi(2, 1)])
+
+
+def test_a_rack_of_another_name_is_the_same_rack(driver: NetBoxDriver, renaming: Sample, spy: Spy) -> None:
+    """Its devices hold on to it, and they come after the site."""
+    (rack,) = marked(spy, RACK, f"{renaming.name}/site/rack/r1")
+    new = renaming.site(racks=[{"name": "r-one", "units": 42}, {"name": "r2", "units": 20}])
+    assert {(change.path, change.action) for change in driver.sites.diff(new).changes} == {
+        ("racks[r-one].name", "update"), ("racks[r-one]", "update"), ("racks[r2]", "add"),
+    }  # fmt: skip
+    driver.sites.apply(new)
+    assert driver.sites.diff(new).empty
+    assert [identity(one) for one in marked(spy, RACK, f"{renaming.name}/site/rack/r-one")] == [identity(rack)]
+    pi = renaming.pi().model_copy(update={"rack": "r-one"})
+    assert driver.devices.apply(pi).changes == ()
 
 
 # --- whose is it --------------------------------------------------------------------------------------------------------

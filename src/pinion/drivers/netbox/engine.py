@@ -129,7 +129,7 @@ class Engine:
         others = Others(self._bodies[kind], self._batch.alive)
         records = {item.want.mark: self._world.marked(kind, item.want.mark) for item in items}
         self._batch.look_up(kind, [item.body for item in items if not _at_home(kind, item, records[item.want.mark])])
-        renamed = self._handover.recognise(items, others) if kind is DEVICE else {}
+        renamed = self._handover.recognise(kind, items, others)
         others.claimed.update({identity(record): mark for mark, record in renamed.items()})
         decisions: dict[str, _Decision] = {}
         for item in sorted(items, key=lambda item: bool(records[item.want.mark])):

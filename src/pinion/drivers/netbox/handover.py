@@ -15,8 +15,19 @@ from pydantic import JsonValue
 
 from pinion.drivers.netbox import account
 from pinion.drivers.netbox.errors import BulkRefusedError, ChangedError, NetBoxError
-from pinion.drivers.netbox.kinds import CABLE, DEVICE, DEVICE_TYPE, INTERFACE, IP_ADDRESS, IP_RANGE, MARK, VLAN, Kind
-from pinion.drivers.netbox.likeness import EVIDENCE, Likeness
+from pinion.drivers.netbox.kinds import (
+    CABLE,
+    DEVICE,
+    DEVICE_TYPE,
+    INTERFACE,
+    IP_ADDRESS,
+    IP_RANGE,
+    MARK,
+    RACK,
+    VLAN,
+    Kind,
+)
+from pinion.drivers.netbox.likeness import EVIDENCE, Likeness, same_racks
 from pinion.drivers.netbox.matching import (
     Match,
     Others,
@@ -61,10 +72,16 @@ class Handover:
             IP_ADDRESS: self._primary,
         }
 
-    # --- devices of a new name ------------------------------------------------------------------------------------------
+    # --- what has a new name --------------------------------------------------------------------------------------------
 
-    def recognise(self, items: Sequence[Item], others: Others) -> dict[str, Record]:
-        """For devices that NetBox has under neither mark nor name: the record that each was until now, by mark."""
+    def recognise(self, kind: Kind, items: Sequence[Item], others: Others) -> dict[str, Record]:
+        """For racks and devices that NetBox has under neither mark nor name: the record that each was until now, by mark."""
+        if kind is RACK:
+            named = {item.want.mark for item in items if candidates(self._world, RACK, item.body)}
+            return {mark: one for mark, one in same_racks(self._batch).items() if mark not in named}
+        return self._devices_until_now(items, others) if kind is DEVICE else {}
+
+    def _devices_until_now(self, items: Sequence[Item], others: Others) -> dict[str, Record]:
         new = [item for item in items if not own(self._world, item.want, others)]
         if not new and all(_has_place(one, item.body) for item in items for one in own(self._world, item.want, others)):
             return {}

@@ -1,4 +1,4 @@
-"""Which device of ours a device of a new name was until now: the same hardware in the same place. Pure over a `World`.
+"""Which device or rack of ours one of a new name was until now: the same hardware in the same place. Pure over a `World`.
 
 A VLAN is known by its VID. A device has nothing of the kind, so it takes two proofs: a place (a port that a cable leads to, or a rack
 unit) and a sign of its own (an address, a MAC address, the serial number), each as far as the site file states any, and no contradiction.
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from pinion.drivers.netbox.kinds import CABLE, IP_ADDRESS, MAC_ADDRESS, Kind
-from pinion.drivers.netbox.plain import cable_ends, plain, plain_record
+from pinion.drivers.netbox.kinds import CABLE, IP_ADDRESS, MAC_ADDRESS, RACK, Kind
+from pinion.drivers.netbox.plain import cable_ends, mark_of, plain, plain_record
 from pinion.drivers.netbox.store import Record, identity
-from pinion.drivers.netbox.units import Item
+from pinion.drivers.netbox.units import Batch, Item
 from pinion.drivers.netbox.wants import Ends
 from pinion.drivers.netbox.world import World
 
@@ -87,6 +87,27 @@ class Likeness:
                 if want.kind is kind:
                     traits.signs.add((name, str(want.body.get(name))))
         return traits
+
+
+def same_racks(batch: Batch) -> dict[str, Record]:
+    """Racks of a new name that were another one of the site until now, by mark: the only one that went, or the only one as high.
+
+    Devices hold on to a rack, so it can't be deleted before they are in the new one; and they refer to it only after the site is done.
+    """
+    found: dict[str, Record] = {}
+    for unit in batch.units:
+        wants = [want for want in unit.wants if want.kind is RACK]
+        new = [want for want in wants if not batch.world.marked(RACK, want.mark)]
+        kept = {want.mark for want in wants}
+        old = [one for one in batch.world.beneath(RACK, unit.mark) if mark_of(one) not in kept]
+        for want in new:
+            alike = [
+                one for one in old if len(new) == len(old) == 1 or one.get("u_height") == want.body.get("u_height")
+            ]
+            rivals = [one for one in new if one.body.get("u_height") == want.body.get("u_height")]
+            if len(alike) == 1 and len(rivals) == 1:
+                found[want.mark] = alike[0]
+    return found
 
 
 def _is_same_make(record: Record, body: Mapping[str, JsonValue]) -> bool:

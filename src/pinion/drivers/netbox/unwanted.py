@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pinion.drivers.netbox import account
-from pinion.drivers.netbox.kinds import CATALOGUE, IP_ADDRESS, IP_RANGE, KINDS, MARKED_KINDS, PREFIX, Kind
+from pinion.drivers.netbox.kinds import CATALOGUE, IP_ADDRESS, IP_RANGE, KINDS, MARKED_KINDS, PREFIX, RACK, Kind
+from pinion.drivers.netbox.likeness import same_racks
 from pinion.drivers.netbox.plain import Key, mark_of, natural_keys, plain_record
 from pinion.drivers.netbox.removal import Removal, in_use
 from pinion.drivers.netbox.store import Record, identity
@@ -20,6 +21,7 @@ def remove_unwanted(batch: Batch) -> None:
     """Delete records of ours that their unit does not want any more."""
     removed = False
     batch.load(*MARKED_KINDS)
+    renamed = {identity(one) for one in same_racks(batch).values()}
     for kind in reversed(MARKED_KINDS):
         wanted = {want.mark for _, want in batch.by_kind[kind]}
         elsewhere = _wanted_elsewhere(batch, kind)
@@ -29,6 +31,7 @@ def remove_unwanted(batch: Batch) -> None:
             for unit in batch.units
             for record in by_unit[unit.mark]
             if mark_of(record) not in wanted
+            and not (kind is RACK and identity(record) in renamed)
             and not elsewhere.intersection(natural_keys(kind, plain_record(kind, record)))
         ]
         if stale:
