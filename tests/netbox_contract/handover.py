@@ -10,6 +10,7 @@ from netbox_contract.contract import marked, only
 from netbox_contract.samples import Sample
 from netbox_contract.spying import Hand, Spy
 from pinion.drivers.netbox import CableTo, DeviceRecord, ExistsError, Interface, NetBoxDriver, VlanRecord
+from pinion.drivers.netbox.errors import BulkRefusedError
 from pinion.drivers.netbox.kinds import (
     ADOPTED,
     CABLE,
@@ -18,6 +19,7 @@ from pinion.drivers.netbox.kinds import (
     IP_ADDRESS,
     IP_RANGE,
     KINDS_OF_UNIT,
+    MAC_ADDRESS,
     MARK,
     PREFIX,
     RACK,
@@ -26,7 +28,7 @@ from pinion.drivers.netbox.kinds import (
     Kind,
 )
 from pinion.drivers.netbox.matching import is_adopted
-from pinion.drivers.netbox.plain import mark_of
+from pinion.drivers.netbox.plain import mark_of, plain_record
 from pinion.drivers.netbox.store import identity
 
 ORDERS = ("together", "one by one", "the other way round")
@@ -100,6 +102,38 @@ def renaming(driver: NetBoxDriver, sample: Sample) -> Iterator[Sample]:
     yield sample
     driver.devices.delete_many([f"{sample.name}/{name}" for name in ("pi-a", "pi-b", "tor-a")])
     driver.vlans.delete_many([f"{sample.name}/{name}" for name in ("edge-ai", "third")])
+
+
+# --- why room has to be made --------------------------------------------------------------------------------------------
+
+
+def test_netbox_moves_no_primary_address_and_no_primary_mac(renaming: Sample, spy: Spy, hand: Hand) -> None:
+    port = marked(spy, INTERFACE, f"{renaming.name}/device/pi-02/interface/eth0")[0]
+    for kind, name in ((IP_ADDRESS, f"address/{renaming.pi().primary_address}"), (MAC_ADDRESS, "mac/eth0")):
+        record = marked(spy, kind, f"{renaming.name}/device/pi-01/{name}")[0]
+        patch = {"id": identity(record), "assigned_object_type": "dcim.interface", "assigned_object_id": identity(port)}
+        with pytest.raises(BulkRefusedError, match="Cannot reassign"):
+            hand.update(kind, [patch], ["*"])
+
+
+def test_netbox_takes_one_device_a_rack_unit(renaming: Sample, spy: Spy, hand: Hand) -> None:
+    """Of what has a height: the sample's Pis have none."""
+    switch = marked(spy, DEVICE, f"{renaming.name}/device/tor-1")[0]
+    taken = plain_record(DEVICE, switch)
+    body = {name: taken[name] for name in ("site", "rack", "role", "device_type", "position", "face")}
+    with pytest.raises(BulkRefusedError, match="occupied"):
+        hand.create(DEVICE, [{**body, "name": f"second {renaming.name}"}])
+    hand.update(DEVICE, [{"id": identity(switch), "position": None, "face": None}], ["*"])
+    second = hand.create(DEVICE, [{**body, "name": f"second {renaming.name}"}])
+    hand.delete(DEVICE, [identity(second[0])], ["*"])
+
+
+def test_a_vlan_may_leave_its_group_with_all_that_hangs_on_it(renaming: Sample, spy: Spy, hand: Hand) -> None:
+    vlan = marked(spy, VLAN, f"{renaming.name}/vlan/edge")[0]
+    left = hand.update(VLAN, [{"id": identity(vlan), "group": None}], ["*"])[0]
+    assert left["group"] is None
+    prefix = only(spy, PREFIX, "prefix", renaming.vlan().prefixes[0].prefix)
+    assert plain_record(PREFIX, prefix)["vlan"] == identity(vlan)
 
 
 # --- VLANs --------------------------------------------------------------------------------------------------------------

@@ -115,12 +115,14 @@ class Engine:
 
     def _with_room(self, kind: Kind, items: Sequence[Item]) -> list[_Decision]:
         """Decide, and when others of ours have to make room first, see to that and decide again."""
-        decisions, others = self._decide(kind, items)
-        decided = [(item, found) for item, found in decisions if not isinstance(found, Conflict)]
-        if self._batch.dry:
-            self._handover.foresee(kind, decided, others)
-        elif self._handover.make_room(kind, decided, others):
-            decisions, _ = self._decide(kind, items)
+        decisions: list[_Decision] = []
+        for _ in range(len(items) + 1):  # each round brings at least one of them to its place
+            decisions, others = self._decide(kind, items)
+            decided = [(item, found) for item, found in decisions if not isinstance(found, Conflict)]
+            if self._batch.dry:
+                self._handover.foresee(kind, decided, others)
+            if self._batch.dry or not self._handover.make_room(kind, decided, others):
+                break
         return decisions
 
     def _decide(self, kind: Kind, items: Sequence[Item]) -> tuple[list[_Decision], Others]:

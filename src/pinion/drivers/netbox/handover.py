@@ -107,9 +107,14 @@ class Handover:
     def make_room(self, kind: Kind, decisions: Decisions, others: Others) -> bool:
         """Exchange marks and move aside what is in the way. True when something was written: then decide anew."""
         written = False
+        moved: set[int] = set()  # decided on marks that an exchange of this round has changed since
         for item, found in decisions:
-            if found is not None and found.displaced is not None:
-                written |= self._exchange(kind, item, found)
+            if found is None or found.displaced is None:
+                continue
+            pair = {identity(found.record), identity(found.displaced)}
+            if not pair & moved and self._exchange(kind, item, found):
+                written = True
+                moved |= pair
         groups: dict[tuple[Kind, bool], dict[int, _Step]] = {}
         for step in self._steps(kind, decisions, others):
             groups.setdefault((step.kind, step.patch is None), {})[identity(step.record)] = step
@@ -194,11 +199,8 @@ class Handover:
         if found is None or plain(found.record.get("assigned_object_id")) == item.body.get("assigned_object_id"):
             return []
         holder = _device_of(found.record)
-        new = (
-            self._world.get(INTERFACE, target)
-            if isinstance(target := item.body.get("assigned_object_id"), int)
-            else None
-        )
+        target = item.body.get("assigned_object_id")
+        new = self._world.get(INTERFACE, target) if isinstance(target, int) else None
         if holder is None or (new is not None and plain(new.get("device")) == holder):
             return []
         if self._world.get(DEVICE, holder) is None:

@@ -115,11 +115,9 @@ def match(
     theirs = [one for one in hits if is_of_site(one, want.mark)]
     if mine:
         if want.kind not in (*_MAIN, CABLE) and (holder := _successor(want, body, theirs, others)) is not None:
-            return (
-                holder
-                if isinstance(holder, Conflict)
-                else Match(holder, predecessor=mark_of(holder), displaced=mine[0])
-            )
+            if isinstance(holder, Conflict):
+                return holder
+            return Match(holder, predecessor=mark_of(holder), displaced=mine[0])
         return Match(mine[0], doubles=tuple(mine[1:]))
     if theirs and len(theirs) == len(hits):
         return _taken_over(want, body, theirs, others)
