@@ -1,10 +1,12 @@
 """Writes of many records with an answer for each: lists of a hundred, and when a list is refused, the bad ones named and the rest written.
 
-Lists longer than a hundred gain no speed. Kinds that parallel creates break (role trees) go one list at a time in this process.
+Lists longer than a hundred gain no speed. A list is shared among a few requests at once, since NetBox does each request on one core. Kinds
+that parallel creates break (role trees) go one list at a time in this process.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -76,7 +78,7 @@ class Writes:
         apart: bool = False,
     ) -> list[R | Exception]:
         apart = apart or attempt > 0
-        size = max(_SMALLEST, CHUNK // 3**attempt)
+        size = max(_SMALLEST, min(CHUNK // 3**attempt, math.ceil(len(items) / self._parallel)))
         pieces = [items[start : start + size] for start in range(0, len(items), size)]
         if len(pieces) <= 1 or kind.serial or attempt > 0:
             return [answer for piece in pieces for answer in _isolate(kind, send, piece, apart)]
