@@ -98,6 +98,8 @@ def same_racks(batch: Batch) -> dict[str, Record]:
     for unit in batch.units:
         wants = [want for want in unit.wants if want.kind is RACK]
         new = [want for want in wants if not batch.world.marked(RACK, want.mark)]
+        if not new:
+            continue
         kept = {want.mark for want in wants}
         old = [one for one in batch.world.beneath(RACK, unit.mark) if mark_of(one) not in kept]
         for want in new:
