@@ -7,3 +7,9 @@ from netbox_contract.contract import *  # noqa: F403 - pytest collects the tests
 from netbox_contract.handover import *  # noqa: F403
 
 pytestmark = pytest.mark.netbox
+
+
+@pytest.fixture
+def order() -> str:
+    """Exchanges in one batch of lists, which is where servers differ; the other orders are the same calls, and run in memory."""
+    return "together"
