@@ -26,6 +26,10 @@ _OWN_CLOCK = re.compile(r"^\[\s*[\d.]+s\] ")
 QUIET = 15.0
 
 
+#: Seconds that a site has after a change until its claims must hold: a kubelet that was cut off tries again within a minute.
+SETTLE = "90"
+
+
 class StageFailedError(Exception):
     """A stage ended with an error.
 
@@ -81,7 +85,7 @@ def stages(
         Stage("hosts", [*place, *pinion, "converge", site, "--by", by, "--json"], _changed),
         Stage(
             "verify",
-            [*place, *pinion, "verify", site, "--report", str(report), "--json"],
+            [*place, *pinion, "verify", site, "--settle", SETTLE, "--report", str(report), "--json"],
             lambda _: 0,
             frozenset({0, 1, 2}),
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from pydantic import SecretStr
 
 from pinion.bringup.access import Access
 from pinion.checks.claims import checks
-from pinion.checks.model import Finding
+from pinion.checks.model import Check, Finding, Outcome
 from pinion.checks.probers import Prober, run_all
 from pinion.checks.probers.hosts import SshAccess, host_prober
 from pinion.plan.addressing import host
@@ -20,10 +21,46 @@ if TYPE_CHECKING:
     from pinion.drivers.switch import SwitchDriver
 
 
-def verify(plan: Plan, access: Access, topics: Sequence[str] = ()) -> tuple[Finding, ...]:
-    """Run the checks of *plan* (all, or those of *topics*) and return one Finding each, in order."""
+#: Seconds between two looks at claims that do not hold yet.
+_LOOK_SECONDS = 3.0
+
+
+def verify(
+    plan: Plan,
+    access: Access,
+    topics: Sequence[str] = (),
+    *,
+    settle: float = 0.0,
+    tell: Callable[[str], object] = lambda _: None,
+) -> tuple[Finding, ...]:
+    """Run the checks of *plan* (all, or those of *topics*) and return one Finding each, in order.
+
+    *settle*: seconds for which claims that fail are tried again, since a node that was cut off for a minute reports itself a little later
+    than its switch port is up. *tell* hears of it.
+    """
     wanted = [check for check in checks(plan) if not topics or check.topic.value in topics]
-    return run_all(plan, wanted, probers(access))
+    return settled(lambda some: run_all(plan, some, probers(access)), wanted, seconds=settle, tell=tell)
+
+
+def settled(
+    look: Callable[[Sequence[Check]], Sequence[Finding]],
+    wanted: Sequence[Check],
+    *,
+    seconds: float,
+    tell: Callable[[str], object],
+    sleep: Callable[[float], object] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> tuple[Finding, ...]:
+    """*look* at all that is *wanted*, then for up to *seconds* again at what fails; the last finding of each, in order."""
+    give_up = clock() + seconds
+    found = {finding.check.id: finding for finding in look(wanted)}
+    while failed := [finding.check for finding in found.values() if finding.outcome is Outcome.FAILED]:
+        if clock() + _LOOK_SECONDS > give_up:
+            break
+        tell(f"{len(failed)} claims do not hold yet, looking again: {failed[0].claim} …")
+        sleep(_LOOK_SECONDS)
+        found |= {finding.check.id: finding for finding in look(failed)}
+    return tuple(found[check.id] for check in wanted)
 
 
 def probers(access: Access) -> list[Prober]:

@@ -33,9 +33,18 @@ Examples:
 @click.argument("site")
 @click.option("--topic", "topics", multiple=True, help="Only claims of this topic; may be given more than once.")
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write the HTML report here.")
+@click.option(
+    "--settle",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Look again for so long at claims that fail: what was just changed may need a moment.",
+)
 @click.option("--all", "show_all", is_flag=True, help="List proved claims too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def verify(site: str, topics: tuple[str, ...], report: Path | None, show_all: bool, as_json: bool) -> None:
+def verify(
+    site: str, topics: tuple[str, ...], report: Path | None, settle: float, show_all: bool, as_json: bool
+) -> None:
     """Prove each claim of SITE's plan on the live site.
 
     Exits with 0 when every claim is proved, 1 when one failed, 2 when one could not be tried.
@@ -47,7 +56,7 @@ def verify(site: str, topics: tuple[str, ...], report: Path | None, show_all: bo
     except StackError as error:
         click.echo(str(error), err=True)
         raise SystemExit(COULD_NOT_RUN) from None
-    findings = run_verification(compiled, access, topics)
+    findings = run_verification(compiled, access, topics, settle=settle, tell=lambda line: click.echo(line, err=True))
     if report is not None:
         write(report, render_html(compiled, findings, taken=datetime.now(UTC), source=str(path)))
     if as_json:
