@@ -23,7 +23,7 @@ class NetBoxError(Exception):
 
 
 class ExistsError(NetBoxError):
-    """The object exists and is not Pinion's and adopting it was not asked for, or another site's or another unit of the same batch wants it."""
+    """The object exists: not Pinion's, and adopting it was not asked for; or another site's; or wanted by two units at once."""
 
 
 class MissingError(NetBoxError):
