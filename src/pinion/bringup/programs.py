@@ -27,8 +27,13 @@ def obtain(names: Sequence[str], say: Callable[[str], None]) -> None:
     )
     last = ""
     assert process.stderr is not None
-    for line in process.stderr:
-        last = line.rstrip() or last
-        say(line.rstrip())
+    try:
+        for line in process.stderr:
+            last = line.rstrip() or last
+            say(line.rstrip())
+    except BaseException:  # whoever listens has had enough
+        process.terminate()
+        process.wait()
+        raise
     if process.wait() != 0:
         raise ProgramMissingError(f"tools/obtain.py {' '.join(names)}: {last}")

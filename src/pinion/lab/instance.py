@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import socket
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pinion.lab.errors import LabError
@@ -41,6 +41,8 @@ class Lab:
         self.machines: Mapping[str, Machine] = {
             node.name: Machine(store, node.name, node) for node in self.topology.nodes
         }
+        #: Raises when whoever runs this wants its long work to end.
+        self.go_on: Callable[[], object] = lambda: None
         self._stage = threading.local()
         self._ports = threading.Lock()
         if not self.machines:
@@ -74,7 +76,8 @@ class Lab:
         return self.store.secret(name, length)
 
     def say(self, text: str) -> None:
-        """A progress line under the name of the part that is at work."""
+        """A progress line under the name of the part that is at work; also the moment at which its long work may be ended."""
+        self.go_on()
         self.progress.say(getattr(self._stage, "name", "lab"), text)
 
     @contextlib.contextmanager

@@ -25,7 +25,7 @@ from pinion.lab.progress import Progress
 from pinion.lab.recipes import USER, LayerRecipe
 from pinion.lab.state import InstanceState, JsonValue, lock, write_file, write_json
 from pinion.lab.uplink_process import ensure_uplink
-from pinion.lab.work import Work
+from pinion.lab.work import NotReachedError, Work
 
 #: Seconds for a machine to boot: it takes about 2, and far longer where many share the processor.
 _BOOT = 180.0
@@ -100,7 +100,9 @@ class _Raising:
         self._guard = threading.Lock()
         ready = sum(len(needs) for needs in self._asked.values())
         self._layers: set[LayerRecipe] = {needs.layer for needs in self._needs.values() if needs.layer is not None}
-        self._work = Work(lab.progress, 2 + len(lab.parts) + len(self._layers) + len(lab.machines) + ready)
+        items = 2 + len(lab.parts) + len(self._layers) + len(lab.machines) + ready
+        self._work = Work(lab.progress, items, give_up=lab.layers.stop_builders)
+        lab.go_on = self._work.go_on
 
     def run(self) -> UpReport:
         """Start everything at once; each item waits for what it needs."""
@@ -130,6 +132,11 @@ class _Raising:
     def _changed(self, count: int) -> None:
         with self._guard:
             self._report.changes += count
+
+    def _waits(self, name: str, what: str) -> None:
+        """Note what *name* waits for. Raises when it is to end because another item has failed."""
+        self._work.go_on()
+        self._lab.progress.waits(name, what)
 
     def _retire(self) -> None:
         """Stop machines that the plan no longer names; their disks stay until `purge`."""
@@ -190,7 +197,7 @@ class _Raising:
             started = time.monotonic()
             done = self._boot(machine, needs, parts)
             self._changed(1)
-            machine.wait(needs, _BOOT, functools.partial(progress.waits, machine.name))
+            machine.wait(needs, _BOOT, functools.partial(self._waits, machine.name))
             progress.say(machine.name, f"{done}, answers after {time.monotonic() - started:.1f} s")
         with self._guard:
             self._report.machines[machine.name] = done
@@ -201,7 +208,9 @@ class _Raising:
             changed = machine.identify(self._files(machine, needs))
             if any(path.startswith("/etc/systemd/network/") for path in changed):
                 machine.run(["networkctl", "reload"])
-            machine.wait(needs, _ANSWER, functools.partial(self._lab.progress.waits, machine.name))
+            machine.wait(needs, _ANSWER, functools.partial(self._waits, machine.name))
+        except NotReachedError:
+            raise
         except LabError as error:
             self._lab.progress.say(machine.name, f"does not answer: {str(error).splitlines()[0]}")
             return False
@@ -227,7 +236,7 @@ class _Raising:
         started = time.monotonic()
         with self._lab.stage(part.name):
             while waiting := part.ready(self._lab, machine):
-                self._lab.progress.waits(name, waiting)
+                self._waits(name, waiting)
                 if time.monotonic() - started > _READY:
                     raise LabError(
                         f"still waits for {waiting} after {_READY:.0f} s; see pinion lab logs {machine.name}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 import time
 
 import pytest
@@ -47,6 +48,47 @@ def test_all_failures_are_told_and_what_followed_is_not() -> None:
     assert str(told.value).splitlines() == ["a: no disk", "b: no memory"]
     assert reached == ["d"]
     assert not isinstance(told.value, NotReachedError)
+
+
+def test_a_failure_is_told_at_once_and_long_work_is_given_up() -> None:
+    stream, stopped = io.StringIO(), threading.Event()
+    work = Work(Progress(stream), 3, give_up=stopped.set, grace=0.1)
+
+    def long() -> None:
+        while True:
+            time.sleep(0.01)
+            work.go_on()
+
+    def deaf() -> None:
+        assert stopped.wait(30)
+        raise LabError("killed")
+
+    def fails() -> None:
+        raise LabError("no disk\nmore of it")
+
+    work.start("long", long)
+    work.start("deaf", deaf)
+    work.start("short", fails)
+    with pytest.raises(LabError) as told:
+        work.finish()
+    assert str(told.value) == "short: no disk\nmore of it", "what was given up is no failure of its own"
+    assert "short: FAILED: no disk; what else is under way has 0 s to end" in stream.getvalue()
+
+
+def test_what_ends_soon_after_a_failure_is_kept() -> None:
+    work = Work(Progress(io.StringIO()), 2, grace=30)
+    done: list[str] = []
+
+    def short() -> None:
+        time.sleep(0.1)
+        work.go_on()
+        done.append("short")
+
+    work.start("short", short)
+    work.start("fails", lambda: 1 // 0)
+    with pytest.raises(LabError):
+        work.finish()
+    assert done == ["short"]
 
 
 def test_a_bug_is_told_with_its_traceback() -> None:
