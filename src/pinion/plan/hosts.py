@@ -1,13 +1,22 @@
-"""What each host must be, concern by concern."""
+"""What each host must be, concern by concern.
+
+To add a concern: its settings in `pinion.site.concerns`, a module in `pinion.plan.concerns` with one pure function, and its line in
+`CONCERNS`. `roles/`, `deploys/` and the checks follow from there.
+"""
 
 from __future__ import annotations
 
-from pinion.plan.model import Concern, DeviceKind
-from pinion.plan.os_tuning import os_tuning
-from pinion.site.catalog import Platform
-from pinion.site.model import Site
+from collections.abc import Callable
+
+from pinion.plan.concerns.os_tuning import os_tuning
+from pinion.plan.context import HostContext
+from pinion.plan.model import Concern
+
+#: Every concern, in the order in which they are applied. Each gives None for a host that does not get it.
+CONCERNS: tuple[Callable[[HostContext], Concern | None], ...] = (os_tuning,)
 
 
-def host_concerns(kind: DeviceKind, platform: Platform, site: Site) -> dict[str, Concern]:
-    """The concerns of a host of *kind* on *platform*, by name, in the order in which they are applied."""
-    return {concern.name: concern for concern in (os_tuning(kind, platform, site),)}
+def host_concerns(host: HostContext) -> dict[str, Concern]:
+    """The concerns of *host*, by name, in the order in which they are applied."""
+    found = (concern(host) for concern in CONCERNS)
+    return {concern.name: concern for concern in found if concern is not None}

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from pinion.site import model, schema
+from pinion.site import model, schema, statement
 from pinion.site.catalog import Catalog, Port
 from pinion.site.catalog import load as load_catalog
 from pinion.site.errors import catalogue
@@ -26,15 +26,15 @@ _MADE = "<!-- Made by `pinion site reference`; change the code that it follows f
 
 #: The model's own words for kinds of value, as a reader says them.
 _WORDS: tuple[tuple[object, str], ...] = (
-    (model.DnsLabel, "DNS label"),
-    (model.Name, "name"),
-    (model.MacAddress, "MAC address"),
-    (model.Duration, "duration"),
-    (model.Percentage, "percentage"),
-    (model.Numbers, "numbers"),
-    (model.SwitchPortList, "switch and ports"),
-    (model.PortList, "ports"),
-    (model.NodeNumber, "number"),
+    (statement.DnsLabel, "DNS label"),
+    (statement.Name, "name"),
+    (statement.MacAddress, "MAC address"),
+    (statement.Duration, "duration"),
+    (statement.Percentage, "percentage"),
+    (statement.Numbers, "numbers"),
+    (statement.SwitchPortList, "switch and ports"),
+    (statement.PortList, "ports"),
+    (statement.NodeNumber, "number"),
     (str, "text"),
     (int, "whole number"),
     (float, "number"),

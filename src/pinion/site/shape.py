@@ -15,9 +15,10 @@ from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from pinion.site.errors import Path, Report, listed
-from pinion.site.model import DNS_LABEL, MAC_ADDRESS, NAME, DnsLabel, Name, Network, Rack, Site, Switch
+from pinion.site.model import Network, Rack, Site, Switch
 from pinion.site.model_paths import bounds, meaning, model_at
 from pinion.site.quantities import NotAQuantity
+from pinion.site.statement import DNS_LABEL, MAC_ADDRESS, NAME, DnsLabel, Name
 from pinion.site.tree import Entry, Mapping, Scalar, entry_at, plain
 
 #: Each round takes something out, and the model is this deep at most twice over.

@@ -6,7 +6,7 @@ import pytest
 from unit.hosts.sites import ADMIN, DC, LAB, planned
 
 from pinion.plan.model import Concern, DeviceKind, Plan
-from pinion.plan.os_tuning import ADMIN_USER, EDGE_USER, KEYS_FOLDER, SSHD_FILE, SYSCTL_FILE
+from pinion.plan.concerns.os_tuning import ADMIN_USER, EDGE_USER, KEYS_FOLDER, SSHD_FILE, SYSCTL_FILE
 
 
 def concern(plan: Plan, kind: DeviceKind) -> Concern:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostSysctl, HostUnit, HostUser
 from pinion.site.catalog import Platform
 from pinion.site.model import Site
@@ -153,8 +154,9 @@ _SSHD_VALIDATE = "cat %s /etc/ssh/sshd_config | /usr/sbin/sshd -t -f /dev/stdin"
 _SSHD_CLAIMED = ("permitrootlogin", "passwordauthentication", "kbdinteractiveauthentication", "x11forwarding")
 
 
-def os_tuning(kind: DeviceKind, platform: Platform, site: Site) -> Concern:
-    """The concern for a host of *kind* on *platform* of *site*."""
+def os_tuning(host: HostContext) -> Concern:
+    """The concern for *host*: every host has it."""
+    kind, platform, site = host.kind, host.platform, host.site
     sysctls = _sysctls(kind, platform, site)
     return Concern(
         name=NAME,
