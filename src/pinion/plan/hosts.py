@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pinion.plan import ownership
 from pinion.plan.concerns.os_tuning import os_tuning
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern
@@ -17,6 +18,7 @@ CONCERNS: tuple[Callable[[HostContext], Concern | None], ...] = (os_tuning,)
 
 
 def host_concerns(host: HostContext) -> dict[str, Concern]:
-    """The concerns of *host*, by name, in the order in which they are applied."""
-    found = (concern(host) for concern in CONCERNS)
-    return {concern.name: concern for concern in found if concern is not None}
+    """The concerns of *host*, by name, in the order in which they are applied. Raises `OwnershipError` when two state one thing."""
+    found = [stated for stated in (concern(host) for concern in CONCERNS) if stated is not None]
+    ownership.check(host.name, found)
+    return {concern.name: concern for concern in found}
