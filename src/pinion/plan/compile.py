@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pinion.plan import fabric
+from pinion.plan import fabric, flows
 from pinion.plan.addressing import host, vlans
 from pinion.plan.cluster import cluster
 from pinion.plan.context import HostContext
@@ -11,6 +11,7 @@ from pinion.plan.hosts import host_concerns
 from pinion.plan.model import (
     DeviceKind,
     DevicePlan,
+    FlowPlan,
     HostPlan,
     Plan,
     PlatformPlan,
@@ -42,6 +43,7 @@ def plan(site: Site, catalog: Catalog | None = None) -> Plan:
     found_hosts = hosts(site, known, wiring)
     switches = [switch_device(site, known, wiring, name) for name in sorted(site.switches, key=natural)]
     devices = (*switches, *found_hosts)
+    found_flows = flows.flows(site, devices)
     return Plan(
         site=site.site,
         region=site.region,
@@ -62,17 +64,24 @@ def plan(site: Site, catalog: Catalog | None = None) -> Plan:
         ),
         devices=devices,
         switches=tuple(fabric.switch(site, known, wiring, device, found_vlans) for device in switches),
-        hosts=_host_plans(site, known, found_hosts, devices, found_vlans),
+        flows=found_flows,
+        hosts=_host_plans(site, known, found_hosts, devices, found_vlans, found_flows),
         cluster=cluster(site, devices),
     )
 
 
 def _host_plans(
-    site: Site, known: Catalog, hosts: list[DevicePlan], devices: tuple[DevicePlan, ...], vlans: tuple[VlanPlan, ...]
+    site: Site,
+    known: Catalog,
+    hosts: list[DevicePlan],
+    devices: tuple[DevicePlan, ...],
+    vlans: tuple[VlanPlan, ...],
+    table: tuple[FlowPlan, ...],
 ) -> tuple[HostPlan, ...]:
     found = []
+    ending = flows.by_host(table)
     for device in hosts:
-        context = _context(site, known, device, devices, vlans)
+        context = _context(site, known, device, devices, vlans, ending.get(device.name, ()))
         groups = [GROUPS[device.kind]]
         if device.kind is DeviceKind.PI:
             groups.append(_group(device).replace("-", "_"))
@@ -97,7 +106,12 @@ def _group(device: DevicePlan) -> str:
 
 
 def _context(
-    site: Site, known: Catalog, device: DevicePlan, devices: tuple[DevicePlan, ...], vlans: tuple[VlanPlan, ...]
+    site: Site,
+    known: Catalog,
+    device: DevicePlan,
+    devices: tuple[DevicePlan, ...],
+    vlans: tuple[VlanPlan, ...],
+    ending: tuple[FlowPlan, ...],
 ) -> HostContext:
     stated: PiGroup | GpuServer | ManagementHost
     board = hat = server = None
@@ -124,4 +138,5 @@ def _context(
         server=server,
         vlans=vlans,
         devices=devices,
+        flows=ending,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pinion.plan.model import DeviceKind, DevicePlan, HostFile, HostKernelArgument, InterfacePlan, VlanPlan
+from pinion.plan.model import DeviceKind, DevicePlan, FlowPlan, HostFile, HostKernelArgument, InterfacePlan, VlanPlan
 from pinion.site.catalog import Board, Hat, Platform, Server
 from pinion.site.concerns import Concerns
 from pinion.site.model import GpuServer, ManagementHost, PiGroup, Site
@@ -21,7 +21,7 @@ class HostContext:
     """One host and its surroundings.
 
     *stated* is its entry of the site file (a Pi's is its group). *board* and *hat* are set for Pis, *server* for the others.
-    *vlans* and *devices* are the whole site's, in the plan's order.
+    *vlans* and *devices* are the whole site's, in the plan's order; *flows* are those that end at this host.
     """
 
     name: str
@@ -35,6 +35,7 @@ class HostContext:
     server: Server | None
     vlans: tuple[VlanPlan, ...]
     devices: tuple[DevicePlan, ...]
+    flows: tuple[FlowPlan, ...]
 
     @property
     def settings(self) -> Concerns:

@@ -213,6 +213,26 @@ class SwitchPlan(Planned):
     origin: str
 
 
+# --- flows ------------------------------------------------------------------------------------------------------------
+
+
+class FlowPlan(Planned):
+    """Who opens connections to whom, on which ports. What no flow names is refused; answers belong to the flow.
+
+    *peers* says in words who they are; *sources* are their addresses, each a prefix, an address or a span (``10.0.0.1-10.0.0.8``).
+    *hosts* are the names of the devices that they talk to.
+    """
+
+    name: str
+    peers: str
+    sources: tuple[str, ...]
+    hosts: tuple[str, ...]
+    protocol: Literal["tcp", "udp"]
+    ports: tuple[int, ...]
+    why: str
+    origin: str
+
+
 # --- hosts ------------------------------------------------------------------------------------------------------------
 
 
@@ -441,6 +461,7 @@ class Plan(Planned):
     platforms: tuple[PlatformPlan, ...]
     devices: tuple[DevicePlan, ...]
     switches: tuple[SwitchPlan, ...]
+    flows: tuple[FlowPlan, ...]
     hosts: tuple[HostPlan, ...]
     cluster: ClusterPlan | None
 

@@ -27,7 +27,13 @@ _ROUNDS = 24
 #: Unknown keys beside a missing one that are looked at, to see whether one of them is that key misspelt.
 _CANDIDATES = 20
 
-_QUANTITY_CODES = {"duration": "SITE-009", "percentage": "SITE-010", "numbers": "SITE-011", "ports": "SITE-012"}
+_QUANTITY_CODES = {
+    "duration": "SITE-009",
+    "percentage": "SITE-010",
+    "numbers": "SITE-011",
+    "ports": "SITE-012",
+    "window": "SITE-019",
+}
 
 #: pydantic's names for "this should be …", as a person says it.
 _EXPECTED = {

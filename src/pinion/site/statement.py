@@ -82,6 +82,16 @@ SwitchPortList = Annotated[
 PortList = Annotated[
     str, _parsed_by(quantities.port_names), WithJsonSchema({"type": "string", "pattern": r"^[A-Za-z]+[0-9].*$"})
 ]
+TimeWindow = Annotated[
+    str,
+    _parsed_by(quantities.window),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^(daily|mon|tue|wed|thu|fri|sat|sun) [0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]$",
+        }
+    ),
+]
 #: The number of one node, as a key: written one way only, so that no two keys mean one node.
 NodeNumber = Annotated[int, BeforeValidator(_number_key), Field(ge=1)]
 #: 64 is the smallest IPv4 MTU worth stating (RFC 791 requires 68); 9216 the largest any switch in the catalogue takes.
