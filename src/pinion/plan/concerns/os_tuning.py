@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pinion.plan.concerns import gpu_tuning, pi_tuning
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostSysctl, HostUnit, HostUser
 from pinion.site.catalog import Platform
@@ -71,13 +72,7 @@ _TUNABLES = (
         "net.ipv4.conf.default.accept_redirects", "0", "CIS Debian Linux 12 Benchmark 3.3: routes come from the plan"
     ),
     _Tunable("net.ipv4.conf.all.send_redirects", "0", "CIS Debian Linux 12 Benchmark 3.3: hosts teach nobody routes"),
-    _Tunable(
-        "net.core.netdev_max_backlog",
-        "5000",
-        "Pi 5 tuning of the edge design: packets wait here when one core takes all interrupts of the only NIC (default 1000)",
-        namespaced=False,
-        on=_PIS,
-    ),
+    _Tunable(pi_tuning.BACKLOG_KEY, pi_tuning.BACKLOG, pi_tuning.BACKLOG_SOURCE, namespaced=False, on=_PIS),
     _Tunable(
         "kernel.panic",
         "10",
@@ -157,7 +152,7 @@ _SSHD_CLAIMED = ("permitrootlogin", "passwordauthentication", "kbdinteractiveaut
 def os_tuning(host: HostContext) -> Concern:
     """The concern for *host*: every host has it."""
     kind, platform, site = host.kind, host.platform, host.site
-    sysctls = _sysctls(kind, platform, site)
+    sysctls = tuple(sysctl for sysctl in _sysctls(kind, platform, site) if sysctl.key not in _left(host))
     return Concern(
         name=NAME,
         packages=tuple(sorted(name for name, kinds in _PACKAGES.items() if kind in kinds)),
@@ -168,6 +163,16 @@ def os_tuning(host: HostContext) -> Concern:
         units=(HostUnit(name="ssh.service", enabled=True, active=True),),
         claims=_claims(),
     )
+
+
+def _left(host: HostContext) -> frozenset[str]:
+    """The parameters that a more special concern of *host* states; each has one owner."""
+    left: frozenset[str] = frozenset()
+    if pi_tuning.applies(host):
+        left |= {pi_tuning.BACKLOG_KEY}
+    if gpu_tuning.applies(host):
+        left |= gpu_tuning.KEYS
+    return left
 
 
 def _sysctls(kind: DeviceKind, platform: Platform, site: Site) -> tuple[HostSysctl, ...]:
