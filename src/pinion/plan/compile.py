@@ -79,9 +79,8 @@ def _host_plans(
     table: tuple[FlowPlan, ...],
 ) -> tuple[HostPlan, ...]:
     found = []
-    ending = flows.by_host(table)
     for device in hosts:
-        context = _context(site, known, device, devices, vlans, ending.get(device.name, ()))
+        context = _context(site, known, device, devices, vlans, flows.ending_at(table, device))
         groups = [GROUPS[device.kind]]
         if device.kind is DeviceKind.PI:
             groups.append(_group(device).replace("-", "_"))

@@ -6,16 +6,15 @@ and spans, so that a table of a thousand nodes stays a few lines.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface, ip_network
 
 from pinion.plan.cluster import API_SERVER_PORT
 from pinion.plan.model import DeviceKind, DevicePlan, FlowPlan
-from pinion.site.allocation import node_name, prefixes
-from pinion.site.model import Purpose, Site
-from pinion.site.quantities import numbers
+from pinion.site.allocation import address_range, prefixes, spread
+from pinion.site.model import PiGroup, Purpose, Site
+from pinion.site.quantities import switch_ports
 
 #: IANA service names and port numbers.
 SSH, HTTPS, NTP = 22, 443, 123
@@ -28,7 +27,7 @@ POD_NETWORK = 8472
 #: Debian's prometheus-node-exporter.
 NODE_METRICS = 9100
 
-_HOSTS = frozenset({DeviceKind.PI, DeviceKind.GPU_SERVER, DeviceKind.MANAGEMENT_HOST})
+_HOSTS = (DeviceKind.MANAGEMENT_HOST, DeviceKind.PI, DeviceKind.GPU_SERVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +43,21 @@ class _Site:
 
     def __init__(self, site: Site, devices: Sequence[DevicePlan]) -> None:
         self.site = site
-        self.by_kind: Mapping[DeviceKind, list[DevicePlan]] = _by_kind(devices)
         self.devices = devices
+        self.kinds = {device.kind for device in devices}
         self.rdma = {name for name, network in site.networks.items() if network.purpose is Purpose.RDMA}
 
-    def names(self, *kinds: DeviceKind) -> tuple[str, ...]:
-        """The names of all devices of *kinds*, in the plan's order."""
-        return tuple(device.name for kind in kinds for device in self.by_kind[kind])
+    def hosts(self, *kinds: DeviceKind) -> tuple[DeviceKind, ...]:
+        """Those of *kinds* that the site has."""
+        return tuple(kind for kind in kinds if kind in self.kinds)
 
     def peers(self, words: str, *kinds: DeviceKind) -> _Peers:
-        """The devices of *kinds* as a side of a flow."""
-        return self.of(words, (device for kind in kinds for device in self.by_kind[kind]))
+        """The devices of *kinds* as a side of a flow; of Pis also those that their group has ports and addresses for."""
+        found = self.of(words, (device for device in self.devices if device.kind in kinds)).addresses
+        if DeviceKind.PI not in kinds:
+            return _Peers(words, found)
+        kept = (span for group in self.site.pis.values() for span in _kept(self.site, group))
+        return _Peers(words, collapse((*found, *kept)))
 
     def of(self, words: str, devices: Iterable[DevicePlan]) -> _Peers:
         """*devices* as a side of a flow, by all their addresses but those on RDMA networks, which nothing else crosses."""
@@ -89,20 +92,30 @@ class _Site:
         return (DeviceKind.PI, DeviceKind.GPU_SERVER) if self.site.kubernetes.pis_join else (DeviceKind.GPU_SERVER,)
 
 
+def _kept(site: Site, group: PiGroup) -> Iterator[str]:
+    """The addresses of all nodes that *group* has ports for, so that one more of them changes nobody's table."""
+    network = site.networks[group.network]
+    span = address_range(network, group.range)
+    last = min(int(span.start) + len(switch_ports(group.ports).ports) - 1, int(span.end))
+    ends = (dict(spread(end, prefixes(network))) for end in (span.start, span.start + (last - int(span.start))))
+    for first, final in zip(*(found.values() for found in ends), strict=True):
+        if first is not None:
+            yield str(first) if final in {None, first} else f"{first}-{final}"
+
+
 def flows(site: Site, devices: Sequence[DevicePlan]) -> tuple[FlowPlan, ...]:
     """All flows of *site* between its *devices*, and into them, by topic."""
     known = _Site(site, devices)
     found = (*_logins(known), *_records(known), *_cluster(known), *_rdma(known), *_concerns(known), *_allowed(known))
-    return tuple(flow for flow in found if flow.sources and flow.hosts)
+    return tuple(flow for flow in found if flow.sources and (flow.kinds or flow.hosts))
 
 
-def by_host(table: Iterable[FlowPlan]) -> Mapping[str, tuple[FlowPlan, ...]]:
-    """The flows that end at each host, by its name, in the table's order."""
-    found: defaultdict[str, list[FlowPlan]] = defaultdict(list)
-    for flow in table:
-        for name in flow.hosts:
-            found[name].append(flow)
-    return {name: tuple(ending) for name, ending in found.items()}
+def ending_at(table: Iterable[FlowPlan], device: DevicePlan) -> tuple[FlowPlan, ...]:
+    """The flows of *table* that end at *device*, in the table's order."""
+    names = {device.name}
+    if device.kind is DeviceKind.PI:
+        names.add(device.name.rpartition("-")[0])
+    return tuple(flow for flow in table if device.kind in flow.kinds or not names.isdisjoint(flow.hosts))
 
 
 def collapse(sources: Iterable[str]) -> tuple[str, ...]:
@@ -143,17 +156,10 @@ def family(source: str) -> int:
     return ip_network(source.partition("-")[0], strict=False).version
 
 
-def _by_kind(devices: Sequence[DevicePlan]) -> Mapping[DeviceKind, list[DevicePlan]]:
-    found: defaultdict[DeviceKind, list[DevicePlan]] = defaultdict(list)
-    for device in devices:
-        found[device.kind].append(device)
-    return found
-
-
 def _flow(
     name: str,
     peers: _Peers,
-    hosts: tuple[str, ...],
+    to: tuple[DeviceKind | str, ...],
     ports: tuple[int, ...],
     why: str,
     origin: str,
@@ -164,7 +170,8 @@ def _flow(
         name=name,
         peers=peers.words,
         sources=peers.addresses,
-        hosts=hosts,
+        kinds=tuple(kind for kind in to if isinstance(kind, DeviceKind)),
+        hosts=tuple(host for host in to if not isinstance(host, DeviceKind)),
         protocol="udp" if udp else "tcp",
         ports=ports,
         why=why,
@@ -174,14 +181,14 @@ def _flow(
 
 def _logins(known: _Site) -> Iterator[FlowPlan]:
     operators = known.operators()
-    everywhere = known.names(DeviceKind.MANAGEMENT_HOST, DeviceKind.PI, DeviceKind.GPU_SERVER)
+    everywhere = known.hosts(*_HOSTS)
     yield _flow("ssh", operators, everywhere, (SSH,), "Ansible, pyinfra, checks and people", "networks")
-    switches = known.names(DeviceKind.SWITCH)
+    switches = known.hosts(DeviceKind.SWITCH)
     yield _flow("switch-ssh", operators, switches, (SSH,), "the switch driver and people", "switches")
 
 
 def _records(known: _Site) -> Iterator[FlowPlan]:
-    hosts = known.names(DeviceKind.MANAGEMENT_HOST)
+    hosts = known.hosts(DeviceKind.MANAGEMENT_HOST)
     yield _flow("netbox", known.operators(), hosts, (HTTPS,), "NetBox, for pulumi and people", "management_hosts")
 
 
@@ -193,31 +200,33 @@ def _cluster(known: _Site) -> Iterator[FlowPlan]:
     server = next(device for device in known.devices if device.name == stated.control_plane)
     nodes = known.peers("nodes", *kinds)
     control_plane = known.of("control plane", [server])
-    names, origin = known.names(*kinds), "kubernetes"
+    origin = "kubernetes"
     yield _flow("api-server", nodes, (server.name,), (API_SERVER_PORT,), "kubelets, proxies and pods", origin)
     yield _flow(
         "api-server-operators", known.operators(), (server.name,), (API_SERVER_PORT,), "kubectl, pulumi", origin
     )
-    yield _flow("kubelet", control_plane, names, (KUBELET,), "logs, exec and probes of the API server", origin)
+    yield _flow(
+        "kubelet", control_plane, known.hosts(*kinds), (KUBELET,), "logs, exec and probes of the API server", origin
+    )
     both = _Peers("nodes, control plane", collapse((*nodes.addresses, *control_plane.addresses)))
-    yield _flow("pod-network", both, (server.name, *names), (POD_NETWORK,), "VXLAN between nodes", origin, udp=True)
+    ends = (server.name, *known.hosts(*kinds))
+    yield _flow("pod-network", both, ends, (POD_NETWORK,), "VXLAN between nodes", origin, udp=True)
 
 
 def _rdma(known: _Site) -> Iterator[FlowPlan]:
-    hosts = tuple(name for name, server in known.site.gpu_servers.items() if server.rdma is not None)
     peers = _Peers("RDMA networks", known.networks(Purpose.RDMA))
     why = "RoCEv2; the NICs answer it themselves, so this rule only sees what they leave to the kernel"
-    yield _flow("roce", peers, hosts, (ROCE,), why, "gpu_servers", udp=True)
+    yield _flow("roce", peers, known.hosts(DeviceKind.GPU_SERVER), (ROCE,), why, "gpu_servers", udp=True)
 
 
 def _concerns(known: _Site) -> Iterator[FlowPlan]:
     """What the hosts' own concerns listen for."""
     settings = known.site.concerns
     management = known.peers("management hosts", DeviceKind.MANAGEMENT_HOST)
-    servers = known.names(DeviceKind.MANAGEMENT_HOST)
-    everywhere = known.names(DeviceKind.MANAGEMENT_HOST, DeviceKind.PI, DeviceKind.GPU_SERVER)
+    servers = known.hosts(DeviceKind.MANAGEMENT_HOST)
+    everywhere = known.hosts(*_HOSTS)
     if settings.base is not None and not settings.base.time_servers:
-        clients = known.peers("hosts", *sorted(_HOSTS))
+        clients = known.peers("hosts", *_HOSTS)
         yield _flow("time", clients, servers, (NTP,), "the management hosts give the time", "concerns.base", udp=True)
     if settings.node_metrics is not None:
         collectors = management if management.addresses else known.operators()
@@ -235,7 +244,7 @@ def _allowed(known: _Site) -> Iterator[FlowPlan]:
         yield _flow(
             name,
             _Peers(", ".join(stated.sources), collapse(sources)),
-            tuple(dict.fromkeys(host for written in stated.hosts for host in _hosts(known.site, written))),
+            tuple(dict.fromkeys(stated.hosts)),
             stated.ports,
             stated.why or "stated by the site",
             f"concerns.firewall.allow.{name}",
@@ -247,9 +256,3 @@ def _sources(site: Site, written: str) -> tuple[str, ...]:
     """A source of the site file: a network by name, or a prefix."""
     network = site.networks.get(written)
     return (written,) if network is None else tuple(str(prefix) for prefix in prefixes(network))
-
-
-def _hosts(site: Site, written: str) -> tuple[str, ...]:
-    """A destination of the site file: a group of Pis, or one host by name."""
-    group = site.pis.get(written)
-    return (written,) if group is None else tuple(node_name(written, number) for number in numbers(group.numbers))

@@ -5,16 +5,17 @@ from __future__ import annotations
 from ipaddress import ip_address, ip_network
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.hosts.sites import DC, LAB, planned
 
 from pinion.lab.cluster.podnet.routes import PORT as LAB_POD_NETWORK
-from pinion.plan.flows import POD_NETWORK, by_host, collapse
-from pinion.plan.model import FlowPlan, Plan
+from pinion.plan.flows import POD_NETWORK, collapse, ending_at
+from pinion.plan.model import DeviceKind, FlowPlan, Plan
 from pinion.site.rules.hosts import PLANNED_FLOWS
 
-CONCERNS = {"base": {}, "node_metrics": {}, "firewall": {}}
+CONCERNS: dict[str, dict[str, object]] = {"base": {}, "node_metrics": {}, "firewall": {}}
 
 
 def table(plan: Plan) -> dict[str, FlowPlan]:
@@ -30,7 +31,7 @@ def holds(flow: FlowPlan, address: str) -> bool:
     for source in flow.sources:
         first, _, last = source.partition("-")
         if last:
-            if ip_address(first) <= asked <= ip_address(last):
+            if int(ip_address(first)) <= int(asked) <= int(ip_address(last)):
                 return True
         elif asked in ip_network(source):
             return True
@@ -48,7 +49,7 @@ def test_the_names_that_a_site_may_not_take_are_those_of_the_plan(lab: dict[str,
 
 def test_operators_reach_every_host_and_pis_reach_none(lab: dict[str, FlowPlan]) -> None:
     ssh = lab["ssh"]
-    assert ssh.hosts == ("mgmt-1", "pi-01", "pi-02", "pi-03", "pi-04", "nv-1")
+    assert ssh.kinds == (DeviceKind.MANAGEMENT_HOST, DeviceKind.PI, DeviceKind.GPU_SERVER)
     assert ssh.ports == (22,)
     assert holds(ssh, "10.77.100.10")  # the management host's leg on the fabric, where the operator works from
     assert holds(ssh, "10.77.99.200")
@@ -58,9 +59,9 @@ def test_operators_reach_every_host_and_pis_reach_none(lab: dict[str, FlowPlan])
 
 def test_the_cluster_has_its_flows_and_no_more(lab: dict[str, FlowPlan]) -> None:
     assert lab["api-server"].hosts == ("mgmt-1",)
-    assert holds(lab["api-server"], "10.77.101.13")
-    assert not holds(lab["api-server"], "10.77.101.14")
-    assert lab["kubelet"].hosts == ("pi-01", "pi-02", "pi-03", "pi-04", "nv-1")
+    assert holds(lab["api-server"], "10.77.101.17")  # the group has eight ports, of which four are used
+    assert not holds(lab["api-server"], "10.77.101.18")
+    assert lab["kubelet"].kinds == (DeviceKind.PI, DeviceKind.GPU_SERVER)
     assert holds(lab["kubelet"], "10.77.100.10")
     assert not holds(lab["kubelet"], "10.77.101.10")
     assert lab["pod-network"].protocol == "udp"
@@ -68,12 +69,12 @@ def test_the_cluster_has_its_flows_and_no_more(lab: dict[str, FlowPlan]) -> None
     without = table(planned(LAB, kubernetes=None, services=None))
     assert not {"api-server", "kubelet", "pod-network"} & set(without)
     servers_only = table(planned(LAB, kubernetes={"control_plane": "mgmt-1", "pis_join": False}))
-    assert servers_only["kubelet"].hosts == ("nv-1",)
+    assert servers_only["kubelet"].kinds == (DeviceKind.GPU_SERVER,)
 
 
 def test_only_rdma_networks_speak_roce(lab: dict[str, FlowPlan]) -> None:
     assert lab["roce"].sources == ("10.77.102.0/24",)
-    assert lab["roce"].hosts == ("nv-1",)
+    assert lab["roce"].kinds == (DeviceKind.GPU_SERVER,)
     others = [flow for name, flow in lab.items() if name != "roce"]
     assert not any(holds(flow, "10.77.102.16") for flow in others)
 
@@ -104,16 +105,22 @@ def test_a_stated_flow_names_networks_prefixes_groups_and_hosts() -> None:
     }
     flow = table(planned(LAB, concerns={"firewall": {"allow": {"mirror": proxy}}}))["mirror"]
     assert flow.sources == ("10.77.101.0/24", "192.0.2.0/24")
-    assert flow.hosts == ("pi-01", "pi-02", "pi-03", "pi-04", "nv-1")
+    assert flow.hosts == ("pi", "nv-1")
     assert (flow.protocol, flow.ports, flow.why) == ("tcp", (3142, 3143), "apt")
     assert flow.origin == "concerns.firewall.allow.mirror"
 
 
-def test_by_host_gives_each_host_what_ends_there() -> None:
-    plan = planned(LAB, concerns=CONCERNS)
-    ending = by_host(plan.flows)
-    assert [flow.name for flow in ending["pi-01"]] == ["ssh", "kubelet", "pod-network", "node-metrics"]
-    assert [flow.name for flow in ending["tor-1"]] == ["switch-ssh"]
+def test_each_host_has_what_ends_there() -> None:
+    mirror = {"sources": ["control"], "hosts": ["pi", "mgmt-1"], "ports": [3142]}
+    plan = planned(LAB, concerns=CONCERNS | {"firewall": {"allow": {"mirror": mirror}}})
+
+    def ending(name: str) -> list[str]:
+        return [flow.name for flow in ending_at(plan.flows, plan.device(name))]
+
+    assert ending("pi-01") == ["ssh", "kubelet", "pod-network", "node-metrics", "mirror"]
+    assert ending("nv-1") == ["ssh", "kubelet", "pod-network", "roce", "node-metrics"]
+    assert ending("mgmt-1")[-1] == "mirror"
+    assert ending("tor-1") == ["switch-ssh"]
 
 
 def test_a_large_site_has_a_small_table() -> None:
@@ -149,12 +156,25 @@ def test_collapse_keeps_exactly_what_it_was_given(spans: list[tuple[int, int]]) 
         f"192.0.2.{first}-192.0.2.{last}" if first != last else f"192.0.2.{first}" for first, last in ends
     )
     flow = FlowPlan(
-        name="x", peers="", sources=written, hosts=("h",), protocol="tcp", ports=(1,), why="", origin=""
+        name="x", peers="", sources=written, protocol="tcp", ports=(1,), why="", origin=""
     )  # fmt: skip
     for number in range(256):
         assert holds(flow, f"192.0.2.{number}") == any(first <= number <= last for first, last in ends)
     again = collapse(written)
     assert again == written
+
+
+def test_one_more_pi_changes_no_table() -> None:
+    five = {"pi": yaml.safe_load(LAB.read_text())["pis"]["pi"] | {"numbers": "1-5"}}
+    assert planned(LAB, concerns=CONCERNS, pis=five).flows == planned(LAB, concerns=CONCERNS).flows
+
+
+def test_both_families_of_a_group_are_kept() -> None:
+    networks = yaml.safe_load(LAB.read_text())["networks"]
+    del networks["edge-inference"]["prefix"]
+    networks["edge-inference"]["prefixes"] = ["10.77.101.0/24", "fd00:101::/64"]
+    flow = table(planned(LAB, networks=networks))["api-server"]
+    assert flow.sources == ("10.77.100.16", "10.77.101.10-10.77.101.17", "fd00:101::a-fd00:101::11")
 
 
 def test_collapse_keeps_families_apart() -> None:
