@@ -16,7 +16,7 @@ name: pinion_answers
 type: aggregate
 short_description: Keeps each host's answer for pinion converge
 description:
-  - Appends one JSON line for each answer of the module C(pinion_concern), for each failure and each unreachable host.
+  - Appends one JSON line for each answer of the module C(pinion_host), for each failure and each unreachable host.
   - Does nothing unless the environment variable E(PINION_ANSWERS) names a file.
 requirements:
   - enable in configuration
@@ -39,7 +39,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         """An answer of the module; other tasks have none."""
         said = result.result
         if "changes" in said:
-            self._keep(Answer(result.host.get_name(), changes=tuple(said["changes"])))
+            self._keep(Answer.from_report(result.host.get_name(), said))
 
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
         """A failure: the host refused, or its answer could not be read."""

@@ -14,7 +14,7 @@ from unit.hosts.sites import LAB, REPOSITORY, planned
 from pinion.cli.hosts import ansible, chosen, exit_code, pyinfra
 from pinion.drivers.hosts.answers import Answer, HostResult, append, collect
 
-CHANGE = {"kind": "file", "subject": "/x", "before": "old secret", "after": "new secret"}
+CHANGE = {"concern": "c", "kind": "file", "subject": "/x", "before": "old secret", "after": "new secret"}
 
 
 def test_answers_of_one_host_come_together_and_silence_is_a_failure(tmp_path: Path) -> None:

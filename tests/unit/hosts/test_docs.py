@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from unit.hosts.sites import ADMIN, DC, REPOSITORY, planned
 
-from pinion.plan.model import Concern, DeviceKind, Plan
 from pinion.plan.concerns.os_tuning import SSHD_FILE
+from pinion.plan.model import Concern, DeviceKind, Plan
 
 PAGE = REPOSITORY / "docs/concerns/os_tuning.md"
 START = "<!-- generated from the plan by tests/unit/hosts/test_docs.py --regenerate -->\n"

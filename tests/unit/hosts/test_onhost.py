@@ -15,7 +15,7 @@ import pytest
 from unit.hosts.sites import ADMIN, LAB, planned
 
 from pinion.drivers.hosts.bundle import COMMAND, program, standard_input
-from pinion.drivers.hosts.onhost import engine, files, wanted
+from pinion.drivers.hosts.onhost import engine, files, found, wanted
 from pinion.drivers.hosts.onhost.command import run
 from pinion.drivers.hosts.onhost.guard import _script
 from pinion.drivers.hosts.onhost.journal import from_json
@@ -46,8 +46,10 @@ def test_the_program_is_the_same_bytes_each_time() -> None:
 def test_it_needs_nothing_but_the_standard_library() -> None:
     blocked = COMMAND.replace("import base64", "import base64", 1)
     assert " -I " in blocked  # isolated: neither this environment's packages nor the working directory
-    code, answer = ask({"action": "check", "concern": {"name": "no_such_concern"}})
-    assert (code, answer) == (0, {"changes": [], "confirm": False, "waited": 0.0})
+    code, answer = ask({"action": "check", "concerns": [{"name": "no_such_concern"}]})
+    assert code == 0
+    assert answer.pop("reboot") is not None
+    assert answer == {"changes": [], "confirm": [], "waited": 0.0, "notes": []}
 
 
 def test_nothing_of_a_request_is_an_argument() -> None:
@@ -58,11 +60,11 @@ def test_nothing_of_a_request_is_an_argument() -> None:
 @pytest.mark.parametrize(
     ("request_", "said"),
     [
-        ({"action": "explode", "concern": {"name": "x"}}, "unknown action 'explode'"),
-        ({"action": "check", "concern": {}}, "not a concern of a Pinion plan"),
-        ({"action": "check", "concern": {"name": "../../etc"}}, "bad name"),
-        ({"action": "check", "concern": {"name": "x", "files": [{"path": "etc/x"}]}}, "not an absolute path"),
-        ({"action": "check", "concern": {"name": "x", "units": [{"name": "a"}]}}, "enabled"),
+        ({"action": "explode", "concerns": [{"name": "x"}]}, "unknown action 'explode'"),
+        ({"action": "check", "concerns": [{}]}, "not a concern of a Pinion plan"),
+        ({"action": "check", "concerns": [{"name": "../../etc"}]}, "bad name"),
+        ({"action": "check", "concerns": [{"name": "x", "files": [{"path": "etc/x"}]}]}, "not an absolute path"),
+        ({"action": "check", "concerns": [{"name": "x", "units": [{"name": "a"}]}]}, "enabled"),
     ],
 )
 def test_a_bad_request_is_an_answer_and_not_a_traceback(request_: dict[str, object], said: str) -> None:
@@ -169,9 +171,12 @@ def test_the_undo_script_is_shell_and_does_what_it_says(tmp_path: Path) -> None:
 
 
 def test_the_report_is_json() -> None:
-    report = engine.Report((engine.Change("file", "/x", "a", "b"),), confirm=True, waited=1.5)
+    change = found.Change("c", "file", "/x", "a", "b")
+    report = engine.Report((change,), confirm=("c",), waited=1.5, reboot=("/y",), notes=("z",))
     assert json.loads(json.dumps(report.as_json())) == {
-        "changes": [{"kind": "file", "subject": "/x", "before": "a", "after": "b"}],
-        "confirm": True,
+        "changes": [{"concern": "c", "kind": "file", "subject": "/x", "before": "a", "after": "b"}],
+        "confirm": ["c"],
         "waited": 1.5,
+        "reboot": ["/y"],
+        "notes": ["z"],
     }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from unit.hosts.sites import ADMIN, DC, LAB, planned
 
-from pinion.plan.model import Concern, DeviceKind, Plan
 from pinion.plan.concerns.os_tuning import ADMIN_USER, EDGE_USER, KEYS_FOLDER, SSHD_FILE, SYSCTL_FILE
+from pinion.plan.model import Concern, DeviceKind, Plan
 
 
 def concern(plan: Plan, kind: DeviceKind) -> Concern:

@@ -17,35 +17,12 @@ from pathlib import Path
 
 from .command import run
 from .files import replace
-from .journal import Journal, from_json
 from .machine import FileState, HostError
+from .notes import STATE
 
-#: Only root reads it: it may hold what was in files that only root could read.
-STATE = Path("/var/lib/pinion")
 LOCK = Path("/run/pinion-converge.lock")
 #: How often a waiting run looks whether it is its turn, in seconds.
 _POLL = 0.2
-
-
-class FileJournals:
-    """Implements `machine.Journals`: one JSON file a concern."""
-
-    def read(self, name: str) -> Journal:
-        path = STATE / "concerns" / f"{name}.json"
-        try:
-            return from_json(path.read_text())
-        except FileNotFoundError:
-            return Journal()
-        except (ValueError, TypeError, KeyError) as error:
-            raise HostError(f"{path}: not a journal of this program: {error}; move it away to start afresh") from error
-
-    def write(self, name: str, journal: Journal) -> None:
-        path = STATE / "concerns" / f"{name}.json"
-        if journal:
-            STATE.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace(path, journal.to_json().encode(), 0o600)
-        else:
-            path.unlink(missing_ok=True)
 
 
 class SystemdGuard:
@@ -79,7 +56,8 @@ class SystemdGuard:
             script = _script(folder, before, units)
             replace(staged / "undo", script.encode("utf-8", "surrogateescape"), 0o700)
             staged.rename(folder)
-        run(["systemctl", "stop", "--", f"{_unit(name)}.timer"], check=False)
+        # The service too: an undo that waits for this run to end must not come before its new time.
+        run(["systemctl", "stop", "--", f"{_unit(name)}.timer", f"{_unit(name)}.service"], check=False)
         run(
             [
                 "systemd-run",
@@ -130,7 +108,7 @@ def _save(copy: Path, path: Path) -> None:
 
 def _script(folder: Path, before: Mapping[str, FileState | None], units: Sequence[str]) -> str:
     """The undo, under the lock of a converge run; it does nothing when the folder is gone (confirmed meanwhile)."""
-    lines = ["#!/bin/sh", f"exec 9>>{LOCK}", "flock -w 300 9", f"[ -d {folder} ] || exit 0"]
+    lines = ["#!/bin/sh", f"exec 9>>{LOCK}", "flock 9", f"[ -d {folder} ] || exit 0"]
     for index, (path, state) in enumerate(before.items()):
         if state is None:
             lines.append(f"rm -f {shlex.quote(path)}")
