@@ -9,14 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pinion.plan import ownership
+from pinion.plan.concerns.base import base
 from pinion.plan.concerns.gpu_tuning import gpu_tuning
 from pinion.plan.concerns.os_tuning import os_tuning
+from pinion.plan.concerns.pi_boot import pi_boot
 from pinion.plan.concerns.pi_tuning import pi_tuning
+from pinion.plan.concerns.watchdog import watchdog
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern
 
 #: Every concern, in the order in which they are applied. Each gives None for a host that does not get it.
-CONCERNS: tuple[Callable[[HostContext], Concern | None], ...] = (os_tuning, pi_tuning, gpu_tuning)
+CONCERNS: tuple[Callable[[HostContext], Concern | None], ...] = (
+    os_tuning,
+    base,
+    watchdog,
+    pi_boot,
+    pi_tuning,
+    gpu_tuning,
+)
 
 
 def concern_names() -> tuple[str, ...]:

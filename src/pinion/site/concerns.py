@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pinion.site.node_concerns import GpuTuning, PiTuning
+from pinion.site.node_concerns import GpuTuning, PiBoot, PiTuning
 from pinion.site.statement import DnsLabel, Duration, Statement, TimeWindow, says
 
 #: IANA service names and port numbers: 0 is reserved.
@@ -94,5 +94,6 @@ class Concerns(Statement):
     watchdog: Watchdog | None = says("The hardware watchdog.", default=None)
     node_metrics: NodeMetrics | None = says("Metrics of the hosts, for Prometheus.", default=None)
     firewall: Firewall | None = says("A firewall on every host, from the plan's flows.", default=None)
+    pi_boot: PiBoot | None = says("On Pis: what the firmware reads, and what the kernel is started with.", default=None)
     pi_tuning: PiTuning | None = says("On Pis: network, CPU governor, swap, wear of SD cards.", default=None)
     gpu_tuning: GpuTuning | None = says("On GPU servers: kernel parameters for long fat streams.", default=None)

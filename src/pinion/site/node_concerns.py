@@ -32,3 +32,32 @@ class PiTuning(Statement):
 
 class GpuTuning(Statement):
     """Kernel parameters for long fat streams between GPU servers. There is nothing to state."""
+
+
+#: What a Raspberry Pi's boot EEPROM can start from (Raspberry Pi documentation, boot EEPROM, BOOT_ORDER).
+BootDevice = Literal["sd", "nvme", "usb", "network"]
+
+
+class FanPoint(Statement):
+    """One step of the fan."""
+
+    celsius: Annotated[int, Field(ge=20, le=90)] = says("Temperature from which on it counts, in degrees Celsius.")
+    speed: Percentage = says("Speed of the fan, such as `50%`.")
+    hysteresis: Annotated[int, Field(ge=1, le=20)] = says(
+        "How far below the temperature must fall until the step ends, in degrees Celsius.", default=5
+    )
+
+
+class PiBoot(Statement):
+    """config.txt, kernel command line and boot EEPROM. It counts from the next boot on; the host says that it needs one."""
+
+    usb_current: bool = says(
+        "Whether a Pi 5 gives its USB ports 1.6 A in all; needs a power supply of 5 A. Else 0.6 A.", default=True
+    )
+    fan_curve: Annotated[tuple[FanPoint, ...], Field(max_length=4)] = says(
+        "Up to four steps of the fan, coolest first. Unstated: the board's own.", default=()
+    )
+    boot_order: tuple[BootDevice, ...] | None = says(
+        "What a Pi starts from, first to last, and then from the start again. Unstated: `[sd, nvme, usb]`, as far as the board can.",
+        default=None,
+    )

@@ -13,6 +13,7 @@ from pinion.plan.model import Concern, DeviceKind, HostFile, HostPlan
 
 #: The concerns that only Pis or only GPU servers have.
 NODE_CONCERNS = (
+    "pi_boot",
     "pi_tuning",
     "gpu_tuning",
 )

@@ -149,8 +149,9 @@ def _unit_file(host: HostContext, settings: PiTuning) -> HostFile:
             f"ExecStart=/bin/sh -c 'echo {steering_mask(host.board.cores)} >{queue}/rps_cpus'",
             f"ExecStart=/bin/sh -c 'echo {_FLOWS} >{queue}/rps_flow_cnt'",
             "# Linux Documentation/admin-guide/pm/cpufreq.rst",
-            "ExecStart=/bin/sh -c 'for policy in /sys/devices/system/cpu/cpufreq/policy*; do "
-            f'echo {settings.governor} >"$$policy/scaling_governor"; done\'',
+            "ExecStart=/bin/sh -c '"
+            + f'for policy in /sys/devices/system/cpu/cpufreq/policy*; do echo {settings.governor} >"$$policy/scaling_governor"; done'
+            + "'",
             "# mount(8): reading a file then writes nothing.",
             "ExecStart=/usr/bin/mount -o remount,noatime /",
             "",

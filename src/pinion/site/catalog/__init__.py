@@ -69,13 +69,15 @@ class Board(Hardware):
     """A single-board computer. *pcie* tells whether a PCIe HAT can be attached; *memory_mib* its memory, *cores* its processors.
 
     *max_mtu* is the largest MTU, in bytes, that the maker promises for its port. *fan_curve* are the steps of the fan that its firmware
-    drives; empty where it drives none. *usb_current* tells whether its firmware takes ``usb_max_current_enable``.
+    drives; empty where it drives none. *usb_current* tells whether its firmware takes ``usb_max_current_enable``. *boot_devices* are those
+    that its EEPROM can start from.
     """
 
     memory_mib: int
     cores: Annotated[int, Field(ge=1)] = 4
     fan_curve: Annotated[tuple[FanStep, ...], Field(max_length=4)] = ()
     usb_current: bool = False
+    boot_devices: Annotated[tuple[Literal["sd", "nvme", "usb", "network"], ...], Field(min_length=1)]
     pcie: bool
     architecture: Literal["arm64", "amd64"]
     port: Port
