@@ -170,7 +170,7 @@ print(seen)
 def test_a_run_killed_before_any_of_its_effects_is_finished_by_the_next(converged: HostsRack) -> None:
     rack, name = converged, "pi-03"
     shot = rack.snapshot(name)
-    machine, request = rack.machine(name), {"action": "apply", "concern": rack.concern(name).model_dump(mode="json")}
+    machine, request = rack.machine(name), {"action": "apply", "concerns": [rack.concern(name).model_dump(mode="json")]}
     rack.on(name, "rm -f /run/onhost.zip")
     machine.run(["/bin/sh", "-c", "base64 -d >/run/onhost.zip"], input=program())
     machine.run(["/bin/sh", "-c", "cat >/run/request.json"], input=json.dumps(request | {"wait": 60, "who": "test"}))
@@ -189,10 +189,10 @@ def test_a_run_killed_before_any_of_its_effects_is_finished_by_the_next(converge
             rack.on(name, drift)
             killed = machine.run(["python3", "/run/killed.py", str(point)], check=False)
             assert killed.returncode in {-9, 137}, f"point {point}: {killed}"
-            answer = rack.ask(name, "apply", request["concern"])
+            answer = rack.ask(name, "apply", request["concerns"][0])
             assert "error" not in answer, f"point {point}: {answer}"
             if answer["confirm"]:
-                assert "error" not in rack.ask(name, "confirm", request["concern"]), f"point {point}"
+                assert "error" not in rack.ask(name, "confirm", request["concerns"][0]), f"point {point}"
             now = rack.snapshot(name)
             assert now == shot, f"point {point}: {set(now) ^ set(shot)}"
     assert watch.logins > 10
@@ -403,7 +403,7 @@ for promise in CONTRACT:
 """
     said = machine.run(["python3", "-"], input=script, timeout=200, check=False)
     assert said.returncode == 0, said.stdout + said.stderr
-    assert [line.split()[0] for line in said.stdout.splitlines()] == ["kept"] * 9
+    assert [line.split()[0] for line in said.stdout.splitlines()] == ["kept"] * 15
     machine.run(["/bin/sh", "-c", "rm -rf /run/onhost.zip /run/contract.py /etc/pinion-contract /var/lib/contract"])
 
 
