@@ -61,3 +61,23 @@ class PiBoot(Statement):
         "What a Pi starts from, first to last, and then from the start again. Unstated: `[sd, nvme, usb]`, as far as the board can.",
         default=None,
     )
+
+
+class CpuIsolation(Statement):
+    """Which cores of a GPU server are left to workloads, and where interrupts of GPUs and RDMA NICs go."""
+
+    system_cores: Annotated[int, Field(ge=1, le=64)] = says(
+        "Physical cores of every NUMA node that are kept for the operating system, the kubelet and what is not pinned.",
+        default=2,
+    )
+    interrupt_cores: Annotated[int, Field(ge=1, le=64)] = says(
+        "Physical cores of every NUMA node that are kept for the interrupts of its GPUs and RDMA NICs.", default=2
+    )
+    hugepages_2m: Annotated[int, Field(ge=0, le=1_000_000)] = says(
+        "Pages of 2 MiB that every NUMA node keeps from boot on. 0, as the kernel: no document says what a site's workloads need.",
+        default=0,
+    )
+    hugepages_1g: Annotated[int, Field(ge=0, le=4096)] = says(
+        "Pages of 1 GiB that every NUMA node keeps from boot on; they can only be had at boot. 0, as the kernel.",
+        default=0,
+    )

@@ -16,6 +16,7 @@ NODE_CONCERNS = (
     "pi_boot",
     "pi_tuning",
     "gpu_tuning",
+    "cpu_isolation",
 )
 
 

@@ -132,6 +132,8 @@ def _unit_file(host: HostContext, settings: PiTuning) -> HostFile:
     assert host.board is not None  # every Pi has one
     interface = host.board.port.name
     queue = f"/sys/class/net/{interface}/queues/rx-0"
+    policies = "/sys/devices/system/cpu/cpufreq/policy*"
+    governor = f'for policy in {policies}; do echo {settings.governor} >"$$policy/scaling_governor"; done'
     content = "\n".join(
         [
             kept_by(NAME),
@@ -149,9 +151,7 @@ def _unit_file(host: HostContext, settings: PiTuning) -> HostFile:
             f"ExecStart=/bin/sh -c 'echo {steering_mask(host.board.cores)} >{queue}/rps_cpus'",
             f"ExecStart=/bin/sh -c 'echo {_FLOWS} >{queue}/rps_flow_cnt'",
             "# Linux Documentation/admin-guide/pm/cpufreq.rst",
-            "ExecStart=/bin/sh -c '"
-            + f'for policy in /sys/devices/system/cpu/cpufreq/policy*; do echo {settings.governor} >"$$policy/scaling_governor"; done'
-            + "'",
+            f"ExecStart=/bin/sh -c '{governor}'",
             "# mount(8): reading a file then writes nothing.",
             "ExecStart=/usr/bin/mount -o remount,noatime /",
             "",
