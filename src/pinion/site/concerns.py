@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pinion.site.node_concerns import GpuTuning, PiBoot, PiTuning
+from pinion.site.node_concerns import CpuIsolation, GpuTuning, PiBoot, PiTuning
 from pinion.site.statement import DnsLabel, Duration, Statement, TimeWindow, says
 
 #: IANA service names and port numbers: 0 is reserved.
@@ -97,3 +97,6 @@ class Concerns(Statement):
     pi_boot: PiBoot | None = says("On Pis: what the firmware reads, and what the kernel is started with.", default=None)
     pi_tuning: PiTuning | None = says("On Pis: network, CPU governor, swap, wear of SD cards.", default=None)
     gpu_tuning: GpuTuning | None = says("On GPU servers: kernel parameters for long fat streams.", default=None)
+    cpu_isolation: CpuIsolation | None = says(
+        "On GPU servers: cores for workloads, cores for interrupts, and the pages that stay.", default=None
+    )
