@@ -21,7 +21,7 @@ def watchdog(host: HostContext) -> Concern | None:
     lines = [
         kept_by(NAME),
         "[Manager]",
-        "# systemd-system.conf(5): this long after systemd's last sign of life the hardware resets the host; it gives one at half the time.",
+        "# systemd-system.conf(5): the hardware resets the host this long after systemd was last heard of; it pings at half the time.",
         f"RuntimeWatchdogSec={timeout}",
         "# The last part of a shutdown, when only systemd itself is left, may take this long.",
         f"RebootWatchdogSec={reboot}",
