@@ -10,7 +10,10 @@ from collections.abc import Callable
 
 from pinion.plan import ownership
 from pinion.plan.concerns.base import base
+from pinion.plan.concerns.cpu_isolation import cpu_isolation
+from pinion.plan.concerns.firewall import firewall
 from pinion.plan.concerns.gpu_tuning import gpu_tuning
+from pinion.plan.concerns.node_metrics import node_metrics
 from pinion.plan.concerns.os_tuning import os_tuning
 from pinion.plan.concerns.pi_boot import pi_boot
 from pinion.plan.concerns.pi_tuning import pi_tuning
@@ -23,9 +26,12 @@ CONCERNS: tuple[Callable[[HostContext], Concern | None], ...] = (
     os_tuning,
     base,
     watchdog,
+    node_metrics,
+    firewall,
     pi_boot,
     pi_tuning,
     gpu_tuning,
+    cpu_isolation,
 )
 
 
