@@ -34,23 +34,32 @@ def host_checks(plan: Plan) -> tuple[Check, ...]:
             remedy=f"run `pinion converge {plan.site} --limit {host.name}`; add --check to see what differs",
             origin=host.origin,
             best=evidence,
+            after_boot=after_boot,
         )
         for host in plan.hosts
         for concern in host.concerns.values()
-        for key, claim, expected, probe, evidence in _claims(host, concern)
+        for key, claim, expected, probe, evidence, after_boot in _claims(host, concern)
     )
 
 
-_Claim = tuple[str, str, str, HostProbe, Evidence]
+#: Key, claim, expected value, probe, best evidence, and whether it holds only after a boot.
+_Claim = tuple[str, str, str, HostProbe, Evidence, bool]
 
 
 def _claims(host: HostPlan, concern: Concern) -> Iterator[_Claim]:
-    """Key, claim, expected value, probe and best evidence of each thing that *concern* promises."""
+    """Each thing that *concern* promises."""
 
     def said(
-        key: str, claim: str, expected: str, command: str, *, sudo: bool = False, cap: Evidence | None = None
+        key: str,
+        claim: str,
+        expected: str,
+        command: str,
+        *,
+        sudo: bool = False,
+        cap: Evidence | None = None,
+        boot: bool = False,
     ) -> _Claim:
-        return key, claim, expected, HostProbe(host=host.name, command=command, sudo=sudo), _capped(host, cap)
+        return key, claim, expected, HostProbe(host=host.name, command=command, sudo=sudo), _capped(host, cap), boot
 
     for name in concern.packages:
         yield said(f"package.{name}", f"package {name} is", "installed", _package(name))
@@ -80,7 +89,8 @@ def _claims(host: HostPlan, concern: Concern) -> Iterator[_Claim]:
         yield said(f"unit.{unit.name}", f"unit {unit.name} is", _service(unit), _unit(unit), cap=unit.evidence)
     for stated in concern.claims:
         command, cap = stated.command, stated.evidence
-        yield said(f"claim.{stated.name}", stated.claim, stated.expected, command, sudo=True, cap=cap)
+        boot = stated.after_boot
+        yield said(f"claim.{stated.name}", stated.claim, stated.expected, command, sudo=True, cap=cap, boot=boot)
 
 
 def _capped(host: HostPlan, cap: Evidence | None) -> Evidence:
@@ -127,7 +137,14 @@ def _argument(host: HostPlan, argument: HostKernelArgument) -> _Claim:
     command = f"tr ' ' '\\n' <{shlex.quote(path)} | grep -cxF -e {shlex.quote(argument.argument)}"
     evidence = _capped(host, None if argument.live else Evidence.RENDERED)
     probe = HostProbe(host=host.name, command=command)
-    return f"argument.{argument.argument}", f"{where} {argument.argument} this many times:", "1", probe, evidence
+    return (
+        f"argument.{argument.argument}",
+        f"{where} {argument.argument} this many times:",
+        "1",
+        probe,
+        evidence,
+        argument.live,
+    )
 
 
 def _module(host: HostPlan, concern: Concern, module: HostModule) -> _Claim:
@@ -141,7 +158,8 @@ def _module(host: HostPlan, concern: Concern, module: HostModule) -> _Claim:
         command = f"grep -xF -e {shlex.quote(module.name)} {path}"
         claim, expected = "a boot loads the kernel module", module.name
     probe = HostProbe(host=host.name, command=command)
-    return f"module.{module.name}", claim, expected, probe, _capped(host, None if module.live else Evidence.RENDERED)
+    evidence = _capped(host, None if module.live else Evidence.RENDERED)
+    return f"module.{module.name}", claim, expected, probe, evidence, False
 
 
 def _sysctl(host: HostPlan, sysctl: HostSysctl) -> _Claim:
@@ -150,10 +168,10 @@ def _sysctl(host: HostPlan, sysctl: HostSysctl) -> _Claim:
     if sysctl.live:
         path = f"/proc/sys/{sysctl.key.replace('.', '/')}"
         probe = HostProbe(host=host.name, command=f"tr '\\t' ' ' <{path}")
-        return key, f"the kernel's {sysctl.key} is", sysctl.value, probe, host.evidence
+        return key, f"the kernel's {sysctl.key} is", sysctl.value, probe, host.evidence, False
     pattern = sysctl.key.replace(".", "\\.")
     probe = HostProbe(host=host.name, command=f"cat /etc/sysctl.d/*.conf | sed -n 's/^{pattern} = //p' | tail -n 1")
-    return key, f"at boot, {sysctl.key} is to be", sysctl.value, probe, Evidence.RENDERED
+    return key, f"at boot, {sysctl.key} is to be", sysctl.value, probe, Evidence.RENDERED, False
 
 
 def _service(unit: HostUnit) -> str:

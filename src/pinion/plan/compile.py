@@ -16,6 +16,7 @@ from pinion.plan.model import (
     Plan,
     PlatformPlan,
     RackPlan,
+    RolloutPlan,
     TrafficClassPlan,
     VlanPlan,
 )
@@ -66,6 +67,11 @@ def plan(site: Site, catalog: Catalog | None = None) -> Plan:
         switches=tuple(fabric.switch(site, known, wiring, device, found_vlans) for device in switches),
         flows=found_flows,
         hosts=_host_plans(site, known, found_hosts, devices, found_vlans, found_flows),
+        rollout=RolloutPlan(
+            canary=site.rollout.canary,
+            second=fraction(site.rollout.second),
+            limits={group.replace("-", "_"): most for group, most in site.rollout.limits.items()},
+        ),
         cluster=cluster(site, devices),
     )
 

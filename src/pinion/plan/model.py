@@ -338,7 +338,8 @@ class HostClaim(Planned):
     """Something that must be true of the host as a whole, beyond what its parts say.
 
     *command* is read-only POSIX shell, run as root; its trimmed output must be *expected*. *name* is unique within the concern.
-    *evidence* caps what the check can claim: what a container only holds as text is `rendered` or `parsed` there.
+    *evidence* caps what the check can claim: what a container only holds as text is `rendered` or `parsed` there. *after_boot* marks
+    one that holds only once the host has been booted with what the concern places.
     """
 
     name: str
@@ -346,6 +347,7 @@ class HostClaim(Planned):
     command: str
     expected: str
     evidence: Evidence | None = None
+    after_boot: bool = False
 
 
 class Concern(Planned):
@@ -448,6 +450,17 @@ class TrafficClassPlan(Planned):
     delivery: Delivery
 
 
+class RolloutPlan(Planned):
+    """How a fleet run goes: *canary* hosts, then the share *second* of all (a fraction), then the rest.
+
+    *limits* is the most hosts of an inventory group in one wave.
+    """
+
+    canary: int = 1
+    second: float = 0.1
+    limits: dict[str, int] = {}
+
+
 class Plan(Planned):
     """Everything that follows from one Site. *schema_version* is raised when the meaning or the shape of the JSON changes."""
 
@@ -464,6 +477,7 @@ class Plan(Planned):
     switches: tuple[SwitchPlan, ...]
     flows: tuple[FlowPlan, ...]
     hosts: tuple[HostPlan, ...]
+    rollout: RolloutPlan = RolloutPlan()
     cluster: ClusterPlan | None
 
     def vlan(self, name: str) -> VlanPlan:

@@ -274,6 +274,17 @@ class Access(Statement):
     admins: tuple[str, ...] = says("OpenSSH public keys of the administrators.", default=())
 
 
+class Rollout(Statement):
+    """How a run over many hosts goes: a canary, a few more, the rest; it stops at the first wave whose checks do not hold."""
+
+    canary: Annotated[int, Field(ge=1)] = says("Hosts in the first wave.", default=1)
+    second: Percentage = says("Share of all hosts in the second wave.", default="10%")
+    limits: dict[Name, Annotated[int, Field(ge=1)]] = says(
+        "The most hosts of a group in one wave: of `pis`, `gpu_servers` or `management_hosts`, or of a group of Pis by its name.",
+        default={},
+    )
+
+
 class Site(Statement):
     """One site, whole."""
 
@@ -300,3 +311,4 @@ class Site(Statement):
         "What the hosts get beyond `os_tuning`, by concern; a concern that is not named is taken away again.",
         default=Concerns(),
     )
+    rollout: Rollout = says("How a run over many hosts goes.", default=Rollout())

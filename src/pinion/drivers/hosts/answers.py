@@ -66,6 +66,12 @@ def append(path: Path, answer: Answer) -> None:
         os.close(descriptor)
 
 
+def heard_in(path: Path) -> set[str]:
+    """The hosts that have answered so far. A line that is still being written does not count yet."""
+    text = path.read_text() if path.exists() else ""
+    return {json.loads(line)["host"] for line in text.split("\n")[:-1]}
+
+
 def collect(path: Path, expected: tuple[str, ...]) -> dict[str, HostResult]:
     """The results of the hosts *expected*, in that order, from the file."""
     found = {name: HostResult() for name in expected}
