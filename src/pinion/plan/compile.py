@@ -144,4 +144,5 @@ def _context(
         vlans=vlans,
         devices=devices,
         flows=ending,
+        catalog=known,
     )

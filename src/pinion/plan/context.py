@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pinion.plan.model import DeviceKind, DevicePlan, FlowPlan, HostFile, HostKernelArgument, InterfacePlan, VlanPlan
-from pinion.site.catalog import Board, Hat, Platform, Server
+from pinion.site.catalog import Board, Catalog, Hat, Platform, Server
 from pinion.site.concerns import Concerns
 from pinion.site.model import GpuServer, ManagementHost, PiGroup, Site
 
@@ -22,6 +22,7 @@ class HostContext:
 
     *stated* is its entry of the site file (a Pi's is its group). *board* and *hat* are set for Pis, *server* for the others.
     *vlans* and *devices* are the whole site's, in the plan's order; *flows* are those that end at this host.
+    *catalog* is the whole hardware catalogue.
     """
 
     name: str
@@ -36,6 +37,7 @@ class HostContext:
     vlans: tuple[VlanPlan, ...]
     devices: tuple[DevicePlan, ...]
     flows: tuple[FlowPlan, ...]
+    catalog: Catalog
 
     @property
     def settings(self) -> Concerns:

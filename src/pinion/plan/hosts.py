@@ -13,6 +13,7 @@ from pinion.plan.concerns.base import base
 from pinion.plan.concerns.cpu_isolation import cpu_isolation
 from pinion.plan.concerns.firewall import firewall
 from pinion.plan.concerns.gpu_tuning import gpu_tuning
+from pinion.plan.concerns.nic_tuning import nic_tuning
 from pinion.plan.concerns.node_metrics import node_metrics
 from pinion.plan.concerns.os_tuning import os_tuning
 from pinion.plan.concerns.pi_boot import pi_boot
@@ -32,6 +33,7 @@ CONCERNS: tuple[Callable[[HostContext], Concern | None], ...] = (
     pi_tuning,
     gpu_tuning,
     cpu_isolation,
+    nic_tuning,
 )
 
 

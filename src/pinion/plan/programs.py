@@ -24,3 +24,9 @@ def program_path(module: str) -> str:
 def program_file(module: str, restart: tuple[str, ...] = ()) -> HostFile:
     """The program *module* as a file of a host; *restart* names the units that run it."""
     return HostFile(path=program_path(module), mode="0755", content=_text(module), restart=restart)
+
+
+def run_once(module: str) -> str:
+    """A command that runs the program *module* where it is still there; 1, what it could not bring about, is the checks' to tell."""
+    path = program_path(module)
+    return f"! test -x {path} || {path} || test $? -eq 1"

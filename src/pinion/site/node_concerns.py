@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pinion.site.statement import Duration, Percentage, Statement, says
+from pinion.site.statement import Percentage, Statement, says
 
 
 class PiTuning(Statement):
@@ -80,4 +80,23 @@ class CpuIsolation(Statement):
     hugepages_1g: Annotated[int, Field(ge=0, le=4096)] = says(
         "Pages of 1 GiB that every NUMA node keeps from boot on; they can only be had at boot. 0, as the kernel.",
         default=0,
+    )
+
+
+class NicTuning(Statement):
+    """RDMA NICs of GPU servers: names, rings, interrupt moderation, offloads, MTU, and the RoCE side of the traffic classes."""
+
+    ring: Annotated[int, Field(ge=64, le=65536)] | None = says(
+        "Descriptors of every receive and transmit ring. Unstated: as many as the card can have.", default=None
+    )
+    rx_usecs: Annotated[int, Field(ge=0, le=1000)] | None = says(
+        "Microseconds from a received packet to its interrupt. Unstated: the card adapts by itself.", default=None
+    )
+    tx_usecs: Annotated[int, Field(ge=0, le=1000)] | None = says(
+        "Microseconds from a sent packet to its interrupt. Unstated: the card adapts by itself.", default=None
+    )
+    offloads: bool = says(
+        "Whether segments are cut and put together by the card and the kernel (TSO, GSO, GRO). RDMA is not concerned; what else uses "
+        "these links is long streams, which they are for.",
+        default=True,
     )

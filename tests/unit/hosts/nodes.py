@@ -17,6 +17,7 @@ NODE_CONCERNS = (
     "pi_tuning",
     "gpu_tuning",
     "cpu_isolation",
+    "nic_tuning",
 )
 
 

@@ -11,7 +11,7 @@ import json
 from pinion.plan import numa
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostUnit
-from pinion.plan.programs import FOLDER, program_file, program_path
+from pinion.plan.programs import FOLDER, program_file, program_path, run_once
 from pinion.plan.texts import kept_by
 from pinion.site.node_concerns import CpuIsolation
 
@@ -42,7 +42,7 @@ def cpu_isolation(host: HostContext) -> Concern | None:
         files=(
             *boot_files,
             program_file(PROGRAM),
-            HostFile(path=CONFIG_FILE, content=pinning(host, division), restart=(SERVICE,)),
+            HostFile(path=CONFIG_FILE, content=pinning(host, division), run=() if host.lab else (run_once(PROGRAM),)),
             HostFile(path=f"/etc/systemd/system/{SERVICE}", content=_service()),
             HostFile(path=f"/etc/systemd/system/{TIMER}", content=_timer(), restart=(TIMER,)),
             HostFile(path=UDEV_FILE, content=_rule(), run=("udevadm control --reload",)),
