@@ -272,6 +272,13 @@ class Access(Statement):
     """Who may log in."""
 
     admins: tuple[str, ...] = says("OpenSSH public keys of the administrators.", default=())
+    authorities: tuple[str, ...] = says(
+        "OpenSSH public keys of certificate authorities: who has a certificate of theirs for one of `principals` is an administrator.",
+        default=(),
+    )
+    principals: Annotated[tuple[Name, ...], Field(min_length=1)] = says(
+        "What a certificate must be made out to.", default=("ops",)
+    )
 
 
 class Rollout(Statement):

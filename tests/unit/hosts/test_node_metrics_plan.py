@@ -12,7 +12,8 @@ import pytest
 from unit.hosts.nodes import concern, file
 from unit.hosts.sites import DC, LAB, planned
 
-from pinion.plan.concerns.node_metrics import EXPORTER, PACKAGE, PORT
+from pinion.plan.concerns.node_metrics import EXPORTER, PACKAGE
+from pinion.plan.flows import NODE_METRICS as PORT
 from pinion.plan.model import Concern, DeviceKind
 from pinion.services.node_programs import node_metrics as program
 

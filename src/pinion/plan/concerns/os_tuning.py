@@ -20,6 +20,9 @@ SYSCTL_FILE = "/etc/sysctl.d/80-pinion-os-tuning.conf"
 SSHD_FILE = "/etc/ssh/sshd_config.d/10-pinion.conf"
 #: Administrators' keys lie where only root writes, so that a stolen session cannot add one.
 KEYS_FOLDER = "/etc/ssh/authorized_keys.d"
+#: Authorities whose certificates count, and for whom a certificate must be made out, one file a user.
+AUTHORITIES_FILE = "/etc/ssh/pinion-user-ca.pub"
+PRINCIPALS_FOLDER = "/etc/ssh/auth_principals.d"
 ADMIN_USER = "ops"
 EDGE_USER = "edge-runtime"
 
@@ -143,6 +146,19 @@ _SSHD = (
         "the image's own key, and the site's administrators",
     ),
 )
+#: Where the site has an authority.
+_SSHD_AUTHORITY = (
+    (
+        "TrustedUserCAKeys",
+        AUTHORITIES_FILE,
+        "sshd_config(5): a certificate that one of these keys signed is as good as a key",
+    ),
+    (
+        "AuthorizedPrincipalsFile",
+        f"{PRINCIPALS_FOLDER}/%u",
+        "sshd_config(5): what a certificate must be made out to; a user without a file takes none",
+    ),
+)
 #: The candidate is judged as part of the whole configuration, in the place where sshd will read it: first.
 _SSHD_VALIDATE = "cat %s /etc/ssh/sshd_config | /usr/sbin/sshd -t -f /dev/stdin"
 #: What the running server must say of itself (sshd -T prints keywords in lower case).
@@ -158,10 +174,10 @@ def os_tuning(host: HostContext) -> Concern:
         packages=tuple(sorted(name for name, kinds in _PACKAGES.items() if kind in kinds)),
         packages_absent=tuple(sorted(name for name, kinds in _PACKAGES_ABSENT.items() if kind in kinds)),
         users=tuple(_users(kind, site)),
-        files=(_sysctl_file(sysctls), *_admin_files(site), _sshd_file()),
+        files=(_sysctl_file(sysctls), *_admin_files(site), _sshd_file(site)),
         sysctls=sysctls,
         units=(HostUnit(name="ssh.service", enabled=True, active=True),),
-        claims=_claims(),
+        claims=_claims(site),
     )
 
 
@@ -198,7 +214,7 @@ def _sysctl_file(sysctls: tuple[HostSysctl, ...]) -> HostFile:
 
 def _users(kind: DeviceKind, site: Site) -> list[HostUser]:
     found = []
-    if site.access.admins:
+    if site.access.admins or site.access.authorities:
         found.append(
             HostUser(
                 name=ADMIN_USER,
@@ -225,22 +241,31 @@ def _users(kind: DeviceKind, site: Site) -> list[HostUser]:
 
 
 def _admin_files(site: Site) -> tuple[HostFile, ...]:
-    if not site.access.admins:
+    access = site.access
+    listed = []
+    if access.admins:
+        listed.append((f"{KEYS_FOLDER}/{ADMIN_USER}", access.admins))
+    if access.authorities:
+        listed += [(AUTHORITIES_FILE, access.authorities), (f"{PRINCIPALS_FOLDER}/{ADMIN_USER}", access.principals)]
+    if not listed:
         return ()
-    return (
-        HostFile(path=f"{KEYS_FOLDER}/{ADMIN_USER}", content="".join(f"{key}\n" for key in site.access.admins)),
-        HostFile(
-            path=f"/etc/sudoers.d/60-pinion-{ADMIN_USER}",
-            mode="0440",
-            content=f"{ADMIN_USER} ALL=(ALL:ALL) NOPASSWD: ALL\n",
-            validate_command="/usr/sbin/visudo -cf %s",
-        ),
+    rights = HostFile(
+        path=f"/etc/sudoers.d/60-pinion-{ADMIN_USER}",
+        mode="0440",
+        content=f"{ADMIN_USER} ALL=(ALL:ALL) NOPASSWD: ALL\n",
+        validate_command="/usr/sbin/visudo -cf %s",
     )
+    return (*(HostFile(path=path, content="".join(f"{line}\n" for line in lines)) for path, lines in listed), rights)
 
 
-def _sshd_file() -> HostFile:
+def _sshd(site: Site) -> tuple[tuple[str, str, str], ...]:
+    """sshd's keywords, values and sources on a host of *site*."""
+    return (*_SSHD, *_SSHD_AUTHORITY) if site.access.authorities else _SSHD
+
+
+def _sshd_file(site: Site) -> HostFile:
     lines = ["# Kept by Pinion (concern os_tuning); changes made here are undone by the next run."]
-    for keyword, value, source in _SSHD:
+    for keyword, value, source in _sshd(site):
         lines += [f"# {source}", f"{keyword} {value}"]
     return HostFile(
         path=SSHD_FILE,
@@ -252,8 +277,9 @@ def _sshd_file() -> HostFile:
     )
 
 
-def _claims() -> tuple[HostClaim, ...]:
-    stated = {keyword.lower(): value for keyword, value, _ in _SSHD}
+def _claims(site: Site) -> tuple[HostClaim, ...]:
+    stated = {keyword.lower(): value for keyword, value, _ in _sshd(site)}
+    claimed = (*_SSHD_CLAIMED, "trustedusercakeys") if site.access.authorities else _SSHD_CLAIMED
     effective = [
         HostClaim(
             name=f"sshd.{keyword}",
@@ -261,7 +287,7 @@ def _claims() -> tuple[HostClaim, ...]:
             command=f"/usr/sbin/sshd -T 2>/dev/null | sed -n 's/^{keyword} //p'",
             expected=stated[keyword],
         )
-        for keyword in _SSHD_CLAIMED
+        for keyword in claimed
     ]
     offered = (
         "ssh -o BatchMode=yes -o PreferredAuthentications=none -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
