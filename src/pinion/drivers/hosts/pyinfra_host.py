@@ -14,6 +14,7 @@ from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from paramiko import SSHException
 from pyinfra import logger
 from pyinfra.api.command import FunctionCommand, StringCommand
 from pyinfra.api.exceptions import PyinfraError
@@ -33,6 +34,9 @@ from pinion.drivers.hosts.requests import UnknownConcernError, selection, task
 WAIT = 300
 #: How the on-host program ends when it answered: 2 is an answer with an error.
 _ANSWERED = [0, 2]
+
+#: pyinfra asks people for it; a run without a terminal has nobody to ask.
+_NO_SUDO = "sudo: a password is required: the login must be allowed to become root without one"
 
 _Request = Mapping[str, Any]
 _Said = Mapping[str, Any]
@@ -66,12 +70,16 @@ def planned(request: _Request) -> Generator[FunctionCommand, None, None]:
         this_host.noop("the host is as planned")
 
 
-def _failed(_: State, __: Host) -> bool:
+# pyinfra hands the state and the host to functions that name them so, and fails the operation when they return False.
+
+
+def _failed(state: State, host: Host) -> bool:  # noqa: ARG001
     return False
 
 
-def _done(_: State, __: Host) -> None:
+def _done(state: State, host: Host) -> bool:  # noqa: ARG001
     """What was to be done is done: the command stands for it, so that pyinfra counts a change."""
+    return True
 
 
 def _show(changes: Sequence[Mapping[str, str]]) -> None:
@@ -109,16 +117,34 @@ def _keep(name: str, answer: _Said) -> None:
         append(Path(os.environ[VARIABLE]), Answer.from_report(name, answer))
 
 
+def _why(connector: BaseConnector) -> str:
+    """What the host says when nothing is asked of it but to be root: a refused sudo closes its input before it can be read."""
+    try:
+        _, output = connector.run_shell_command(
+            StringCommand("true"), print_output=False, print_input=False, _sudo=True
+        )
+    except EOFError:
+        return _NO_SUDO
+    except (OSError, SSHException):
+        return ""
+    return output.stderr
+
+
 def _ask(connector: BaseConnector, request: _Request) -> _Said:
     """The answer of the on-host program to *request*."""
-    answered, output = connector.run_shell_command(
-        StringCommand(COMMAND),
-        print_output=False,
-        print_input=False,
-        _stdin=standard_input(request),
-        _success_exit_codes=_ANSWERED,
-        _sudo=True,
-    )
+    try:
+        answered, output = connector.run_shell_command(
+            StringCommand(COMMAND),
+            print_output=False,
+            print_input=False,
+            _stdin=standard_input(request),
+            _success_exit_codes=_ANSWERED,
+            _sudo=True,
+        )
+    except EOFError:
+        return {"error": _NO_SUDO}
+    except (OSError, SSHException) as error:
+        return {"error": _why(connector) or f"the connection broke: {str(error) or type(error).__name__}"}
     if not answered or not output.stdout_lines:
         return {"error": output.stderr or "the host did not answer"}
     answer: _Said = json.loads(output.stdout_lines[-1])
