@@ -18,6 +18,7 @@ from pinion.plan.concerns.node_metrics import node_metrics
 from pinion.plan.concerns.os_tuning import os_tuning
 from pinion.plan.concerns.pi_boot import pi_boot
 from pinion.plan.concerns.pi_tuning import pi_tuning
+from pinion.plan.concerns.power_thermal import power_thermal
 from pinion.plan.concerns.watchdog import watchdog
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern
@@ -31,6 +32,7 @@ CONCERNS: tuple[Callable[[HostContext], Concern | None], ...] = (
     firewall,
     pi_boot,
     pi_tuning,
+    power_thermal,
     gpu_tuning,
     cpu_isolation,
     nic_tuning,

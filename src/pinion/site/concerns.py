@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pinion.site.node_concerns import CpuIsolation, GpuTuning, NicTuning, PiBoot, PiTuning
+from pinion.site.node_concerns import CpuIsolation, GpuTuning, NicTuning, PiBoot, PiTuning, PowerThermal
 from pinion.site.statement import DnsLabel, Duration, Statement, TimeWindow, says
 
 #: IANA service names and port numbers: 0 is reserved.
@@ -101,3 +101,4 @@ class Concerns(Statement):
         "On GPU servers: cores for workloads, cores for interrupts, and the pages that stay.", default=None
     )
     nic_tuning: NicTuning | None = says("On GPU servers: the RDMA NICs, as the traffic classes need them.", default=None)
+    power_thermal: PowerThermal | None = says("On Pis: heat and power, for Prometheus and for routers.", default=None)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pinion.site.statement import Percentage, Statement, says
+from pinion.site.statement import Duration, Percentage, Statement, says
 
 
 class PiTuning(Statement):
@@ -99,4 +99,17 @@ class NicTuning(Statement):
         "Whether segments are cut and put together by the card and the kernel (TSO, GSO, GRO). RDMA is not concerned; what else uses "
         "these links is long streams, which they are for.",
         default=True,
+    )
+
+
+class PowerThermal(Statement):
+    """Temperature, throttling and undervoltage of Pis, for Prometheus and for routers."""
+
+    warm_at: Annotated[int, Field(ge=40, le=84)] = says(
+        "From which temperature on a node is `warm`, in degrees Celsius. The firmware holds a Pi back from 80 on, and the fan's last step "
+        "is at 75 (Raspberry Pi documentation).",
+        default=75,
+    )
+    interval: Duration = says(
+        "How often it is read, 5s to 5min. A state is believed for three times as long.", default="10s"
     )

@@ -15,6 +15,7 @@ from pinion.plan.model import Concern, DeviceKind, HostFile, HostPlan
 NODE_CONCERNS = (
     "pi_boot",
     "pi_tuning",
+    "power_thermal",
     "gpu_tuning",
     "cpu_isolation",
     "nic_tuning",
