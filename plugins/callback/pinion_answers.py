@@ -9,7 +9,7 @@ from typing import Any
 from ansible.executor.task_result import CallbackTaskResult
 from ansible.plugins.callback import CallbackBase
 
-from pinion.drivers.hosts.answers import Answer, append
+from pinion.drivers.hosts.answers import UNREACHED, Answer, append
 
 DOCUMENTATION = """
 name: pinion_answers
@@ -48,7 +48,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
     def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
         """A host that did not let us in."""
-        self._keep(Answer(result.host.get_name(), error=_reason(result.result)))
+        self._keep(Answer(result.host.get_name(), error=f"{UNREACHED}: {_reason(result.result)}"))
 
     def _keep(self, answer: Answer) -> None:
         append(Path(os.environ["PINION_ANSWERS"]), answer)

@@ -125,11 +125,57 @@ def test_a_host_that_is_gone_has_failed_and_the_others_are_done(converged: Hosts
     try:
         for by in ("ansible", "pyinfra"):
             converged.on("pi-04", "sysctl -qw net.core.somaxconn=77")
-            answer = converged.converge(by, "--limit", "pi-0[34]", expect=1)
+            stopped = converged.converge(by, "--limit", "pi-0[34]", expect=1)
+            assert stopped["failed"] == ["pi-03"]
+            assert stopped["untouched"] == ["pi-04"]
+            assert converged.on("pi-04", "sysctl -n net.core.somaxconn").strip() == "77"
+            answer = converged.converge(by, "--limit", "pi-0[34]", "--at-once", expect=1)
             assert answer["failed"] == ["pi-03"]
             assert subjects(answer, "pi-04") == [("sysctl", "net.core.somaxconn")]
     finally:
         converged.on("pi-03", "systemctl start ssh.service")
+
+
+@pytest.mark.parametrize("by", ["ansible", "pyinfra"])
+def test_a_wave_whose_checks_do_not_hold_stops_the_run_and_is_taken_back(converged: HostsRack, by: str) -> None:
+    """A check that no run repairs (somebody gave a user a password) fails on the canary; the other host stays as it was."""
+    rack, plain = converged, converged.site.read_text()
+    shots = {name: rack.snapshot(name) for name in ("pi-01", "pi-02")}
+    rack.on("pi-01", "usermod -p x ops")
+    rack.site.write_text(plain + "concerns: {watchdog: {}}\n")
+    try:
+        program = [sys.executable, "-m", "pinion", "converge", str(rack.site), "--by", by, "--limit", "pi-0[12]"]
+        stopped = rack.inside(*program, expect=1)
+        assert (
+            "pi-01: check host.pi-01.os_tuning.login.ops: user ops has a password 'no', found 'yes'" in stopped.stdout
+        )
+        assert "1 hosts of later waves are not touched" in stopped.stdout
+        assert rack.snapshot("pi-02") == shots["pi-02"]
+        assert rack.snapshot("pi-01") != shots["pi-01"]
+        (way_back,) = [
+            line for line in stopped.stdout.splitlines() if line.startswith("the way back: pinion converge ")
+        ]
+        rack.converge(by, "--undo", way_back.rsplit(" ", 1)[1])
+    finally:
+        rack.site.write_text(plain)
+        rack.on("pi-01", "usermod -p '*' ops")
+    assert rack.snapshot("pi-01") == shots["pi-01"]
+
+
+@pytest.mark.parametrize("by", ["ansible", "pyinfra"])
+def test_a_concern_that_the_site_no_longer_has_is_taken_back(converged: HostsRack, by: str) -> None:
+    rack, plain = converged, converged.site.read_text()
+    shot = rack.snapshot("pi-04")
+    rack.site.write_text(plain + "concerns: {watchdog: {}}\n")
+    try:
+        assert rack.converge(by, "--limit", "pi-04")["changed"] > 0
+        assert rack.snapshot("pi-04") != shot
+    finally:
+        rack.site.write_text(plain)
+    foretold = rack.converge(by, "--check", "--limit", "pi-04", expect=1)
+    assert {change["concern"] for change in foretold["hosts"]["pi-04"]["changes"]} == {"watchdog"}
+    assert rack.converge(by, "--limit", "pi-04")["hosts"]["pi-04"]["changes"] == foretold["hosts"]["pi-04"]["changes"]
+    assert rack.snapshot("pi-04") == shot
 
 
 def test_a_host_with_another_key_is_refused(converged: HostsRack) -> None:
@@ -140,7 +186,10 @@ def test_a_host_with_another_key_is_refused(converged: HostsRack) -> None:
     known.write_text(right.replace(lines["pi-01"], wrong))
     try:
         for by in ("ansible", "pyinfra"):
-            assert converged.converge(by, "--limit", "pi-01", expect=1)["failed"] == ["pi-01"]
+            answer = converged.converge(by, "--limit", "pi-01", expect=1)
+            assert answer["failed"] == ["pi-01"]
+            assert "its SSH host key is not the one in" in answer["hosts"]["pi-01"]["errors"][0]
+            assert "ssh-keygen -R" in answer["hosts"]["pi-01"]["errors"][0]
     finally:
         known.write_text(right)
 

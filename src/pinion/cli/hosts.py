@@ -23,6 +23,7 @@ from pinion.cli.rollout_progress import ScreenProgress
 from pinion.drivers.hosts.answers import HostResult
 from pinion.drivers.hosts.inventory import login
 from pinion.drivers.hosts.programs import Program, ProgramError
+from pinion.drivers.hosts.reaching import explain_unreached
 from pinion.plan import Plan
 from pinion.plan import plan as compile_plan
 from pinion.plan.hosts import concern_names
@@ -132,7 +133,9 @@ def _roll(plan: Plan, program: Program, hosts: Sequence[str], *, at_once: bool) 
     with ScreenProgress(None if program.check else program.output) as progress:
 
         def converge_hosts(names: Sequence[str]) -> Mapping[str, HostResult]:
-            return program.converge(names, progress.heard)
+            results = program.converge(names, progress.heard)
+            explain_unreached(results, plan.hosts, login())
+            return results
 
         verify = None if program.check or program.undo else _verifier(plan, program.concerns)
         return roll_out([tuple(part) for part in parts], converge_hosts, verify, progress)

@@ -14,6 +14,8 @@ from typing import Any
 
 #: The environment variable that names the file, for the programs that `pinion converge` starts.
 VARIABLE = "PINION_ANSWERS"
+#: How the error of a host begins that did not answer at all.
+UNREACHED = "it could not be reached"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,5 +89,5 @@ def collect(path: Path, expected: tuple[str, ...]) -> dict[str, HostResult]:
             result.errors.append(said["error"])
     for name in expected:
         if name not in heard:
-            found[name].errors.append("no answer: it could not be reached, or the run ended before")
+            found[name].errors.append(f"{UNREACHED}, or the run ended before it answered")
     return found
