@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface, ip_network
 
 from pinion.plan.cluster import API_SERVER_PORT
@@ -132,6 +133,14 @@ def collapse(sources: Iterable[str]) -> tuple[str, ...]:
     return tuple(_written(version, first, last) for version, first, last in spans)
 
 
+def lets(flow: FlowPlan, address: str) -> bool:
+    """Whether whoever has *address* (without mask) may open *flow*."""
+    asked = ip_address(address)
+    spans = (_span(source) for source in flow.sources)
+    return any(version == asked.version and first <= int(asked) <= last for version, first, last in spans)
+
+
+@cache
 def _span(source: str) -> tuple[int, int, int]:
     """Family, first and last address of *source*."""
     start, _, end = source.partition("-")
