@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pinion.plan import ownership
+from pinion.plan.concerns.accelerator import accelerator
 from pinion.plan.concerns.base import base
 from pinion.plan.concerns.cpu_isolation import cpu_isolation
 from pinion.plan.concerns.firewall import firewall
 from pinion.plan.concerns.gpu_tuning import gpu_tuning
+from pinion.plan.concerns.kube_node import kube_node
 from pinion.plan.concerns.nic_tuning import nic_tuning
 from pinion.plan.concerns.node_metrics import node_metrics
 from pinion.plan.concerns.os_tuning import os_tuning
@@ -33,9 +35,11 @@ CONCERNS: tuple[Callable[[HostContext], Concern | None], ...] = (
     pi_boot,
     pi_tuning,
     power_thermal,
+    accelerator,
     gpu_tuning,
     cpu_isolation,
     nic_tuning,
+    kube_node,
 )
 
 

@@ -13,7 +13,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pinion.site.node_concerns import CpuIsolation, GpuTuning, NicTuning, PiBoot, PiTuning, PowerThermal
+from pinion.site.node_concerns import (
+    Accelerator,
+    CpuIsolation,
+    GpuTuning,
+    KubeNode,
+    NicTuning,
+    PiBoot,
+    PiTuning,
+    PowerThermal,
+)
 from pinion.site.statement import DnsLabel, Duration, Statement, TimeWindow, says
 
 #: IANA service names and port numbers: 0 is reserved.
@@ -102,3 +111,5 @@ class Concerns(Statement):
     )
     nic_tuning: NicTuning | None = says("On GPU servers: the RDMA NICs, as the traffic classes need them.", default=None)
     power_thermal: PowerThermal | None = says("On Pis: heat and power, for Prometheus and for routers.", default=None)
+    accelerator: Accelerator | None = says("On Pis with a HAT: the packages of its chip.", default=None)
+    kube_node: KubeNode | None = says("On GPU servers: the kubelet's CPU and topology managers.", default=None)

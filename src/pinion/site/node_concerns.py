@@ -113,3 +113,21 @@ class PowerThermal(Statement):
     interval: Duration = says(
         "How often it is read, 5s to 5min. A state is believed for three times as long.", default="10s"
     )
+
+
+class Accelerator(Statement):
+    """The packages of the accelerator on a Pi's HAT, by its chip. There is nothing to state."""
+
+
+class KubeNode(Statement):
+    """What the kubelets of GPU servers are told beyond their cluster's own configuration. Needs `cpu_isolation`."""
+
+    topology_policy: Literal["best-effort", "restricted", "single-numa-node"] = says(
+        "How strictly a pod's CPUs and devices come from few NUMA nodes. `restricted`: from as few as they fit in, so that a pod with all "
+        "GPUs still runs; `single-numa-node` refuses that one (Kubernetes documentation, Topology Manager).",
+        default="restricted",
+    )
+    topology_scope: Literal["container", "pod"] = says(
+        "Whether that is asked for each container or for the pod as a whole; `container` is the kubelet's own.",
+        default="container",
+    )

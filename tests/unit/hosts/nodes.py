@@ -16,9 +16,11 @@ NODE_CONCERNS = (
     "pi_boot",
     "pi_tuning",
     "power_thermal",
+    "accelerator",
     "gpu_tuning",
     "cpu_isolation",
     "nic_tuning",
+    "kube_node",
 )
 
 
