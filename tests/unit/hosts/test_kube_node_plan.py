@@ -106,7 +106,7 @@ def test_a_real_kubelet_takes_the_file(tmp_path: Path, alone: bool) -> None:
 @pytest.mark.parametrize(
     ("change", "alone", "said"),
     [
-        ({"cpuManagerPolicyy": "static"}, True, 'unknown field "cpuManagerPolicyy"'),
+        ({"cpuManagerPolicyy": "static"}, True, "unknown field"),
         ({"reservedSystemCPUs": "0-3,x"}, False, "reservedSystemCPUs"),
         ({"topologyManagerPolicy": "often"}, False, "topologyManagerPolicy"),
     ],
