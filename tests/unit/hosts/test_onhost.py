@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import grp
 import io
 import json
 import os
+import pwd
+import shutil
 import stat
 import subprocess
 import zipfile
@@ -15,7 +18,7 @@ import pytest
 from unit.hosts.sites import ADMIN, LAB, planned
 
 from pinion.drivers.hosts.bundle import COMMAND, program, standard_input
-from pinion.drivers.hosts.onhost import engine, files, found, wanted
+from pinion.drivers.hosts.onhost import engine, files, found, guard, wanted
 from pinion.drivers.hosts.onhost.command import run
 from pinion.drivers.hosts.onhost.guard import _script
 from pinion.drivers.hosts.onhost.journal import from_json
@@ -64,6 +67,14 @@ def test_nothing_of_a_request_is_an_argument() -> None:
         ({"action": "check", "concerns": [{}]}, "not a concern of a Pinion plan"),
         ({"action": "check", "concerns": [{"name": "../../etc"}]}, "bad name"),
         ({"action": "check", "concerns": [{"name": "x", "files": [{"path": "etc/x"}]}]}, "not an absolute path"),
+        (
+            {"action": "check", "concerns": [{"name": "x", "files": [{"path": "/etc/../root/x"}]}]},
+            "not a plain path",
+        ),
+        (
+            {"action": "check", "concerns": [{"name": "x", "kernel_arguments": [{"argument": "a b"}]}]},
+            "not one kernel argument",
+        ),
         ({"action": "check", "concerns": [{"name": "x", "units": [{"name": "a"}]}]}, "enabled"),
     ],
 )
@@ -161,10 +172,13 @@ def test_the_undo_script_is_shell_and_does_what_it_says(tmp_path: Path) -> None:
     state = FileState("before", "root", "root", 0o600)
     script = _script(folder, {str(changed): state, str(new): None}, [])
     script = script.replace("/run/pinion-converge.lock", str(tmp_path / "lock"))
+    script = script.replace("/etc/systemd/system/", f"{tmp_path}/")
+    (tmp_path / "pinion-undo.service").write_text("")
     subprocess.run(["/bin/sh", "-eu"], input=script, text=True, check=True)
     assert changed.read_text() == "before"
     assert not new.exists()
     assert not folder.exists()
+    assert not (tmp_path / "pinion-undo.service").exists()
     changed.write_text("confirmed")
     subprocess.run(["/bin/sh", "-eu"], input=script, text=True, check=True)
     assert changed.read_text() == "confirmed"
@@ -180,3 +194,29 @@ def test_the_report_is_json() -> None:
         "reboot": ["/y"],
         "notes": ["z"],
     }
+
+
+def test_what_runs_at_boot_reloads_nothing_and_is_a_unit_that_systemd_takes(tmp_path: Path) -> None:
+    script = guard._script(tmp_path / "none", {}, ["ssh.service"])
+    assert '[ "$1" = boot ] || systemctl try-reload-or-restart ssh.service' in script
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("there is no systemd here to read the unit")
+    unit = tmp_path / "pinion-undo.service"
+    unit.write_text(guard._AT_BOOT_TEXT)
+    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
+    assert "pinion-undo" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("name", ["new\nline", "a 'quote", "-rf", "$(reboot)", "ünï", "x" * 200])
+def test_a_hostile_file_name_is_only_a_name(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    me = pwd.getpwuid(os.getuid()).pw_name
+    group = grp.getgrgid(os.getgid()).gr_name
+    real = files.Files()
+    real.put(str(path), FileState("old\n", me, group, 0o644))
+    script = guard._script(tmp_path / "guard", {str(path): None}, []).replace("/run/", f"{tmp_path}/")
+    (tmp_path / "guard").mkdir()
+    subprocess.run(
+        ["/bin/sh", "-eu", "-s", "boot"], input=script.replace("/etc/systemd/", f"{tmp_path}/"), text=True, check=True
+    )
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["pinion-converge.lock"]

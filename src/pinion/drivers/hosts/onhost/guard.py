@@ -1,7 +1,8 @@
 """One run at a time, and confirm-or-undo: the host itself undoes a change that could lock us out unless somebody logs in and confirms it.
 
 The undo is a shell script in the concern's guard folder, started by a transient systemd timer, so it needs neither Python nor a network.
-It does not survive a reboot: files are validated before they are placed, so what a reboot would start is at least valid.
+After a power cut or a reboot nobody can have confirmed: a unit that is there as long as a guard is armed then runs all undos, before what
+they are about is started.
 """
 
 from __future__ import annotations
@@ -20,6 +21,22 @@ from .files import replace
 from .machine import FileState, HostError
 from .notes import STATE
 
+#: Runs at boot what nobody has confirmed. In place without systemd's reading it: only a boot needs it.
+_AT_BOOT = Path("/etc/systemd/system/pinion-undo.service")
+_WANTED = Path("/etc/systemd/system/sysinit.target.wants/pinion-undo.service")
+_AT_BOOT_TEXT = f"""\
+# Kept by Pinion while a change waits for its confirmation.
+[Unit]
+Description=Take back what nobody confirmed before the power went
+DefaultDependencies=no
+After=local-fs.target
+Before=sysinit.target network-pre.target ssh.service nftables.service
+RequiresMountsFor={STATE}
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -c 'for undo in {STATE}/guard/*/undo; do [ ! -x "$undo" ] || "$undo" boot; done'
+"""
 LOCK = Path("/run/pinion-converge.lock")
 #: How often a waiting run looks whether it is its turn, in seconds.
 _POLL = 0.2
@@ -55,6 +72,7 @@ class SystemdGuard:
                     _save(staged / str(index), Path(path))
             script = _script(folder, before, units)
             replace(staged / "undo", script.encode("utf-8", "surrogateescape"), 0o700)
+            _keep_over_boot()
             staged.rename(folder)
         # The service too: an undo that waits for this run to end must not come before its new time.
         run(["systemctl", "stop", "--", f"{_unit(name)}.timer", f"{_unit(name)}.service"], check=False)
@@ -77,6 +95,9 @@ class SystemdGuard:
         was = self.armed(name)
         run(["systemctl", "stop", "--", f"{_unit(name)}.timer"], check=False)
         shutil.rmtree(_folder(name), ignore_errors=True)
+        if not any((STATE / "guard").glob("[!.]*")):
+            _WANTED.unlink(missing_ok=True)
+            _AT_BOOT.unlink(missing_ok=True)
         return was
 
 
@@ -100,6 +121,13 @@ def _unit(name: str) -> str:
     return f"pinion-undo-{name}"
 
 
+def _keep_over_boot() -> None:
+    replace(_AT_BOOT, _AT_BOOT_TEXT.encode(), 0o644)
+    _WANTED.parent.mkdir(parents=True, exist_ok=True)
+    if not _WANTED.is_symlink():
+        _WANTED.symlink_to(_AT_BOOT)
+
+
 def _save(copy: Path, path: Path) -> None:
     """Copy with owner and mode, so that the script only has to move it."""
     status = path.stat()
@@ -116,6 +144,8 @@ def _script(folder: Path, before: Mapping[str, FileState | None], units: Sequenc
             target = Path(path)
             temporary = shlex.quote(str(target.with_name(f".{target.name}.pinion-old")))
             lines.append(f"cp -a {folder}/{index} {temporary} && mv -f {temporary} {shlex.quote(path)}")
-    lines += [f"systemctl try-reload-or-restart {shlex.quote(unit)}" for unit in units]
+    # At boot nothing has been started yet that reads them.
+    lines += [f'[ "$1" = boot ] || systemctl try-reload-or-restart {shlex.quote(unit)}' for unit in units]
     lines.append(f"rm -rf {folder}")
+    lines.append(f"ls {folder.parent}/*/undo >/dev/null 2>&1 || rm -f {_WANTED} {_AT_BOOT}")
     return "\n".join(lines) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -185,6 +186,8 @@ def _argument(text: str) -> str:
 def _absolute(path: str) -> str:
     if not path.startswith("/"):
         raise ValueError(f"{path!r} is not an absolute path")
+    if "\0" in path or posixpath.normpath(path) != path:
+        raise ValueError(f"{path!r} is not a plain path")
     return path
 
 
