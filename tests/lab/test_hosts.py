@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -273,6 +274,75 @@ def test_a_killed_controller_is_followed_by_one_that_finishes(converged: HostsRa
             assert rack.snapshot(name) == shot, f"kill {number} of {by}"
     assert watch.logins > 10
     assert watch.outages == []
+
+
+#: As KILLED, but the run stops there, and says so by a file, until the whole machine loses power.
+STOPPED = KILLED.replace(
+    "os.kill(os.getpid(), signal.SIGKILL)", 'os.mkdir("/run/power-goes") or os.kill(os.getpid(), signal.SIGSTOP)'
+)
+
+
+def power_cut(rack: HostsRack, name: str) -> None:
+    """Every process of *name* ends at once; then power returns."""
+    leader = rack.machine(name).leader
+    assert leader is not None
+    os.kill(leader, signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while rack.machine(name).process is not None:
+        assert time.monotonic() < deadline, f"{name} still runs"
+        time.sleep(0.1)
+    rack.run("up", "--parts", "switch", "--json")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_a_power_cut_at_any_moment_leaves_a_host_that_boots_and_the_next_run_converges(converged: HostsRack) -> None:
+    rack, name = converged, "pi-03"
+    rack.converge("ansible", "--limit", name)
+    shot = rack.snapshot(name)
+    machine, request = rack.machine(name), {"action": "apply", "concerns": [rack.concern(name).model_dump(mode="json")]}
+    drift = DRIFT.replace("dpkg --remove tcpdump", "true") + "rm -rf /etc/ssh/authorized_keys.d; true"
+
+    def place() -> None:
+        """/run is empty after a boot."""
+        machine.run(["/bin/sh", "-c", "base64 -d >/run/onhost.zip"], input=program())
+        machine.run(
+            ["/bin/sh", "-c", "cat >/run/request.json"], input=json.dumps(request | {"wait": 60, "who": "test"})
+        )
+        machine.run(["/bin/sh", "-c", "cat >/run/stopped.py"], input=STOPPED)
+        rack.on(name, drift)
+
+    place()
+    effects = int(rack.on(name, "python3 /run/stopped.py 0"))
+    rack.converge("ansible", "--limit", name)
+    for point in sorted(random.Random(20261121).sample(range(1, effects + 1), min(30, effects))):
+        place()
+        rack.on(
+            name,
+            f"setsid python3 /run/stopped.py {point} >/dev/null 2>&1 </dev/null & while [ ! -d /run/power-goes ]; do sleep 0.1; done",
+        )
+        power_cut(rack, name)
+        assert rack.converge("ansible", "--limit", name)["failed"] == [], f"point {point}"
+        now = rack.snapshot(name)
+        assert now == shot, f"point {point}: {set(now) ^ set(shot)}"
+
+
+def test_a_change_that_nobody_confirmed_before_a_power_cut_is_taken_back_at_boot(converged: HostsRack) -> None:
+    rack, name = converged, "pi-02"
+    rack.converge("ansible", "--limit", name)
+    shot = rack.snapshot(name)
+    concern = rack.concern(name).model_dump(mode="json")
+    for file in concern["files"]:
+        if file["path"].endswith("10-pinion.conf"):
+            file["content"] += "AllowUsers nobody-at-all\n"
+    assert rack.ask(name, "apply", concern)["confirm"]
+    power_cut(rack, name)
+    entered = subprocess.run(rack.ssh_command(name, "true"), env=rack.environment, capture_output=True, check=False)
+    assert entered.returncode == 0
+    left = set(rack.snapshot(name)) ^ set(shot)
+    assert not [line for line in left if "sshd" in line or "pinion-undo" in line], left
+    assert rack.converge("ansible", "--limit", name)["failed"] == []
+    assert rack.snapshot(name) == shot
 
 
 def test_two_runs_at_once_wait_for_each_other(converged: HostsRack) -> None:

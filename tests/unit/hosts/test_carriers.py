@@ -17,6 +17,7 @@ import pytest
 from unit.hosts.sites import REPOSITORY
 
 from pinion.drivers.hosts.answers import HostResult, collect
+from pinion.drivers.hosts.bundle import COMMAND, standard_input
 from pinion.plan.model import Concern, HostDirectory, HostFile, HostKernelArgument
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace needs root")
@@ -194,3 +195,27 @@ def test_an_unknown_tag_is_an_error_and_no_empty_run(tmp_path: Path) -> None:
     refused = bench.converge("ansible", FIRST, arguments="--tags frist", expect=2)
     bench.run()
     assert bench.result(refused).errors[0].endswith("there is no concern 'frist'; there are first, second")
+
+
+def test_two_runs_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    both = [bench.converge(by, FIRST) for by in OTHER]
+    first, second = bench.lines
+    bench.lines[:] = [f"{{ {first}; }} & {{ {second}; }}; here=$?; wait $! && test $here = 0"]
+    bench.run()
+    changes = sorted(bench.subjects(name) for name in both)
+    assert changes == [[], PLACED]
+    assert all(bench.result(name).errors == [] for name in both)
+
+
+def test_a_run_that_waits_in_vain_names_the_one_at_work(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.then("echo 'noon (process 1, somebody)' >/run/pinion-converge.lock")
+    host = {"concerns": [FIRST.model_dump(mode="json")], "action": "apply", "wait": 0}
+    (tmp_path / "request").write_text(standard_input(host))
+    (tmp_path / "program").write_text(f"{COMMAND}\n")
+    bench.then(
+        f"flock /run/pinion-converge.lock sh {tmp_path}/program <{tmp_path}/request >{tmp_path}/answer.said; test $? = 2"
+    )
+    bench.run()
+    assert "another run is at work on this host since noon (process 1, somebody)" in bench.said()
