@@ -10,7 +10,7 @@ from unit.hosts.nodes import concern, file
 from unit.hosts.sites import DC, LAB, planned
 
 from pinion.plan import Plan
-from pinion.plan.concerns.firewall import RULES_FILE, UNCONFIRMED_UNIT, UNIT
+from pinion.plan.concerns.firewall import RULES_FILE, UNIT
 from pinion.plan.model import DeviceKind, HostPlan
 
 STATED: dict[str, object] = {"firewall": {}, "node_metrics": {}, "base": {}}
@@ -71,10 +71,8 @@ def test_the_rules_are_checked_confirmed_and_loaded_in_one_transaction(lab: Plan
     assert lines[1:4] == ["add table inet pinion", "delete table inet pinion", "table inet pinion {"]
     unit = file(found, f"/etc/systemd/system/{UNIT}").content
     assert "Before=network-pre.target" in unit
-    assert {unit.name: (unit.enabled, unit.active) for unit in found.units} == {
-        UNIT: (True, True),
-        UNCONFIRMED_UNIT: (True, False),
-    }
+    assert "After=pinion-undo.service" in unit
+    assert [(unit.name, unit.enabled, unit.active) for unit in found.units] == [(UNIT, True, True)]
 
 
 def test_a_quote_in_a_reason_does_not_end_the_comment() -> None:

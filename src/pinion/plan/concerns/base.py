@@ -227,14 +227,14 @@ def _claims(host: HostContext, settings: Base) -> tuple[HostClaim, ...]:
             claim="systemd understands the update window as",
             command=f"systemd-analyze calendar '{calendar(settings)}' | sed -n 's/^ *Normalized form: //p'",
             expected=calendar(settings),
-            evidence=Evidence.PARSED,
+            evidence=Evidence.PARSED if host.lab else None,
         ),
         HostClaim(
             name="clock.configuration",
             claim="chronyd finds its configuration",
             command=f"chronyd -p -f {CHRONY_FILE} >/dev/null 2>&1 && echo valid || echo invalid",
             expected="valid",
-            evidence=Evidence.PARSED,
+            evidence=Evidence.PARSED if host.lab else None,
         ),
     ]
     if not host.lab:

@@ -18,9 +18,6 @@ NAME = "firewall"
 RULES_FILE = "/etc/pinion/firewall.nft"
 TABLE = "inet pinion"
 UNIT = "pinion-firewall.service"
-#: Undoes at boot what nobody had confirmed when the power went.
-UNCONFIRMED_UNIT = "pinion-firewall-unconfirmed.service"
-GUARD = "/var/lib/pinion/guard/firewall"
 
 #: RFC 4890, 4.4: what an IPv6 host must let in; without the first line a neighbour cannot even be found.
 _ICMPV6 = (
@@ -47,12 +44,8 @@ def firewall(host: HostContext) -> Concern | None:
                 confirm=True,
             ),
             HostFile(path=f"/etc/systemd/system/{UNIT}", content=_unit()),
-            HostFile(path=f"/etc/systemd/system/{UNCONFIRMED_UNIT}", content=_unconfirmed_unit()),
         ),
-        units=(
-            HostUnit(name=UNIT, enabled=True, active=True),
-            HostUnit(name=UNCONFIRMED_UNIT, enabled=True, active=False),
-        ),
+        units=(HostUnit(name=UNIT, enabled=True, active=True),),
         claims=_claims(host),
     )
 
@@ -131,6 +124,8 @@ def _unit() -> str:
             "DefaultDependencies=no",
             "Wants=network-pre.target",
             "Before=network-pre.target",
+            "# What nobody had confirmed when the power went is taken back first.",
+            "After=pinion-undo.service",
             f"ConditionPathExists={RULES_FILE}",
             "",
             "[Service]",
@@ -139,28 +134,6 @@ def _unit() -> str:
             f"ExecStart=/usr/sbin/nft --file {RULES_FILE}",
             f"ExecReload=/bin/sh -c 'if [ -e {RULES_FILE} ]; then exec /usr/sbin/nft --file {RULES_FILE}; fi; {remove}'",
             f'ExecStop=/usr/sbin/nft "{_REMOVE}"',
-            "",
-            "[Install]",
-            "WantedBy=sysinit.target",
-            "",
-        ]
-    )
-
-
-def _unconfirmed_unit() -> str:
-    return "\n".join(
-        [
-            kept_by(NAME),
-            "[Unit]",
-            "Description=Take back firewall rules that nobody had confirmed before this boot",
-            "DefaultDependencies=no",
-            f"Before={UNIT}",
-            f"RequiresMountsFor={GUARD}",
-            f"ConditionPathExists={GUARD}/undo",
-            "",
-            "[Service]",
-            "Type=oneshot",
-            f"ExecStart={GUARD}/undo",
             "",
             "[Install]",
             "WantedBy=sysinit.target",

@@ -158,19 +158,27 @@ def _timer(settings: NodeMetrics) -> str:
     )
 
 
+def _metric(name: str) -> str:
+    """Shell that prints the value of the metric *name*. An exporter that was just started, and its first textfile, have ten seconds."""
+    url = f"http://127.0.0.1:{PORT}/metrics"
+    fetch = (
+        f"python3 -c 'import urllib.request as u; print(u.urlopen(\"{url}\", timeout=10).read().decode())' 2>/dev/null"
+    )
+    return f'for i in $(seq 20); do v=$({fetch} | sed -n \'s/^{name} //p\'); [ -n "$v" ] && break; sleep 0.5; done; echo "$v"'
+
+
 def _claims() -> tuple[HostClaim, ...]:
-    fetch = f"python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:{PORT}/metrics\", timeout=10).read().decode())'"
     return (
         HostClaim(
             name="answers",
             claim="the exporter gives Pinion's own metrics, unread ones numbering",
-            command=f"{fetch} | sed -n 's/^pinion_collector_errors //p'",
+            command=_metric("pinion_collector_errors"),
             expected="0",
         ),
         HostClaim(
             name="textfiles",
             claim="textfiles that the exporter could not read number",
-            command=f"{fetch} | sed -n 's/^node_textfile_scrape_error //p'",
+            command=_metric("node_textfile_scrape_error"),
             expected="0",
         ),
         HostClaim(
