@@ -1,7 +1,8 @@
 """CPU sets: how a server's processors are divided between the system, interrupts and workloads. Pure.
 
-A CPU set is written as the kernel writes it, a cpulist (``0-55,112-167``; cpuset(7), "List format"). The division is by whole physical cores, both hardware threads of each: two threads of one core share its caches and its
-execution units, so a thread left to the system would disturb the workload on the other.
+A CPU set is written as the kernel writes it, a cpulist (``0-55,112-167``; cpuset(7), "List format"). The division is by whole physical
+cores, both hardware threads of each: two threads of one core share its caches and its execution units, so a thread left to the system
+would disturb the workload on the other.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ from pinion.plan.model import HostFile
 
 #: Where they lie on a host.
 FOLDER = "/usr/local/lib/pinion"
+#: What a claim says when a program's ``--check`` finds nothing. Silence would also be the answer of a program that is not there.
+AS_PLANNED = "as-planned"
 
 
 @cache

@@ -115,7 +115,7 @@ def test_it_asks_for_a_reboot_and_its_claims_are_of_the_running_kernel() -> None
         "node.1": "56-111,168-223",
         "isolated": "4-55,60-111,116-167,172-223",
         "tickless": "4-55,60-111,116-167,172-223",
-        "interrupts": "",
+        "interrupts": "as-planned",
     }
 
 

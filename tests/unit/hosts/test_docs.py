@@ -31,7 +31,7 @@ def table(heads: list[str], rows: dict[tuple[str, ...], set[DeviceKind]]) -> lis
 
 def values() -> str:
     """The part of the page that follows from the plan."""
-    lab = planned(REPOSITORY / "inventories/lab/site.yml", access={"admins": [ADMIN]})
+    lab = planned(REPOSITORY / "inventories/lab/site.yml", access={"admins": [ADMIN]}, concerns=None)
     found = concerns(lab)
     sysctls: dict[tuple[str, ...], set[DeviceKind]] = {}
     packages: dict[tuple[str, ...], set[DeviceKind]] = {}

@@ -24,12 +24,12 @@ def concern(plan: Plan, kind: DeviceKind) -> Concern:
 
 @pytest.fixture(scope="module")
 def lab() -> Plan:
-    return planned(LAB)
+    return planned(LAB, concerns=None)
 
 
 @pytest.fixture(scope="module")
 def real() -> Plan:
-    return planned(DC)
+    return planned(DC, concerns=None)
 
 
 def test_every_host_has_it(lab: Plan, real: Plan) -> None:

@@ -11,7 +11,7 @@ import json
 from pinion.plan import numa
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostUnit
-from pinion.plan.programs import FOLDER, program_file, program_path, run_once
+from pinion.plan.programs import AS_PLANNED, FOLDER, program_file, program_path, run_once
 from pinion.plan.texts import kept_by
 from pinion.site.node_concerns import CpuIsolation
 
@@ -194,8 +194,8 @@ def _claims(host: HostContext, division: numa.Division) -> tuple[HostClaim, ...]
         ),
         HostClaim(
             name="interrupts",
-            claim="interrupts of GPUs and RDMA NICs that are elsewhere",
-            command=f"{program_path(PROGRAM)} --check",
-            expected="",
+            claim="interrupts of GPUs and RDMA NICs are",
+            command=f"{program_path(PROGRAM)} --check 2>&1 && echo {AS_PLANNED}",
+            expected=AS_PLANNED,
         ),
     )

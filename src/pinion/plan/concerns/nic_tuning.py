@@ -11,7 +11,7 @@ import json
 
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostModule, HostUnit, InterfacePlan
-from pinion.plan.programs import program_file, program_path, run_once
+from pinion.plan.programs import AS_PLANNED, program_file, program_path, run_once
 from pinion.plan.texts import kept_by
 from pinion.site.catalog import Nic, RdmaPort
 from pinion.site.model import Delivery
@@ -55,9 +55,9 @@ def nic_tuning(host: HostContext) -> Concern | None:
         claims=(
             HostClaim(
                 name="settings",
-                claim="settings of RDMA NICs that are not as planned",
-                command=f"{program_path(PROGRAM)} --check",
-                expected="",
+                claim="settings of RDMA NICs are",
+                command=f"{program_path(PROGRAM)} --check 2>&1 && echo {AS_PLANNED}",
+                expected=AS_PLANNED,
             ),
         ),
     )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile
-from pinion.plan.programs import program_file, program_path
+from pinion.plan.programs import AS_PLANNED, program_file, program_path
 from pinion.plan.texts import kept_by
 from pinion.site.catalog import Board, Evidence, Hat
 from pinion.site.catalog import FanStep as CatalogFanStep
@@ -82,9 +82,9 @@ def pi_boot(host: HostContext) -> Concern | None:
         claims.append(
             HostClaim(
                 name="eeprom",
-                claim="what the boot EEPROM holds otherwise is",
-                command=f"{program_path(EEPROM_PROGRAM)} --check {EEPROM_FILE}",
-                expected="",
+                claim="the settings of the boot EEPROM are",
+                command=f"{program_path(EEPROM_PROGRAM)} --check {EEPROM_FILE} 2>&1 && echo {AS_PLANNED}",
+                expected=AS_PLANNED,
             )
         )
     return Concern(

@@ -229,7 +229,7 @@ def _claims(host: HostContext, settings: PiTuning, zram: float) -> tuple[HostCla
         HostClaim(
             name="swap",
             claim="swap lies on",
-            command="swapon --noheadings --show=NAME | sed 's/[0-9]*$//' | sort -u",
-            expected="/dev/zram" if zram else "",
+            command="swapon --noheadings --show=NAME | sed 's/[0-9]*$//' | sort -u | grep . || echo nowhere",
+            expected="/dev/zram" if zram else "nowhere",
         ),
     )
