@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from unit.hosts.sites import ADMIN, LAB, planned
 
+from pinion.drivers.hosts import bootstrap
 from pinion.drivers.hosts.bundle import COMMAND, program, standard_input
 from pinion.drivers.hosts.onhost import engine, files, found, guard, wanted
 from pinion.drivers.hosts.onhost.command import run
@@ -47,8 +48,7 @@ def test_the_program_is_the_same_bytes_each_time() -> None:
 
 
 def test_it_needs_nothing_but_the_standard_library() -> None:
-    blocked = COMMAND.replace("import base64", "import base64", 1)
-    assert " -I " in blocked  # isolated: neither this environment's packages nor the working directory
+    assert " -I -S " in COMMAND  # isolated: neither this environment's packages nor the working directory
     code, answer = ask({"action": "check", "concerns": [{"name": "no_such_concern"}]})
     assert code == 0
     assert answer.pop("reboot") is not None
@@ -220,3 +220,46 @@ def test_a_hostile_file_name_is_only_a_name(tmp_path: Path, name: str) -> None:
         ["/bin/sh", "-eu", "-s", "boot"], input=script.replace("/etc/systemd/", f"{tmp_path}/"), text=True, check=True
     )
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["pinion-converge.lock"]
+
+
+# --- how it starts ----------------------------------------------------------------------------------------------------
+
+
+def packed() -> tuple[str, bytes]:
+    """Digest and zip of the program, as a host gets them."""
+    digest, text = standard_input({}).splitlines()[0].split()
+    return digest, text.encode()
+
+
+def test_the_compiled_program_is_kept_and_taken_again(tmp_path: Path) -> None:
+    digest, text = packed()
+    folder = tmp_path / "cache"
+    first = bootstrap.load(digest, text, str(folder))
+    (kept,) = folder.iterdir()
+    assert (kept.stat().st_mode & 0o777, folder.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert "onhost.main" in first
+    assert bootstrap.load(digest, b"not looked at", str(folder)) == first
+    bootstrap.load("another-version", text, str(folder))
+    assert [entry.name.split("-")[1] for entry in folder.iterdir()] == ["another"]
+
+
+@pytest.mark.parametrize("spoil", ["cut", "changed", "empty"])
+def test_a_spoilt_cache_is_made_anew(tmp_path: Path, spoil: str) -> None:
+    digest, text = packed()
+    first = bootstrap.load(digest, text, str(tmp_path))
+    (kept,) = tmp_path.iterdir()
+    whole = kept.read_bytes()
+    kept.write_bytes({"cut": whole[: len(whole) // 2], "changed": whole[:-1] + b"x", "empty": b""}[spoil])
+    assert bootstrap.load(digest, text, str(tmp_path)) == first
+    assert kept.read_bytes() == whole
+
+
+def test_without_a_place_to_keep_it_the_program_runs_all_the_same(tmp_path: Path) -> None:
+    digest, text = packed()
+    (tmp_path / "file").write_text("")
+    assert "onhost.main" in bootstrap.load(digest, text, str(tmp_path / "file" / "cache"))
+
+
+def test_the_bootstrap_is_what_the_command_runs() -> None:
+    assert len(COMMAND) < 4000
+    assert "\n" not in COMMAND

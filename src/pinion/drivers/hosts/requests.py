@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import platform
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,6 +11,8 @@ from typing import Any
 RUN_VARIABLE = "PINION_RUN"
 #: The environment variable that names a run to take back instead.
 UNDO_VARIABLE = "PINION_UNDO"
+#: Seconds to wait for another run on the same host.
+WAIT = 300
 #: Parts of a concern that only checks and people need.
 _NOT_SENT = frozenset({"claims"})
 
@@ -38,6 +42,11 @@ def task(variables: Mapping[str, str]) -> dict[str, str]:
     if undone := variables.get(UNDO_VARIABLE):
         return {"action": "back", "of": undone, "run": variables.get(RUN_VARIABLE, "")}
     return {"action": "apply", "run": variables.get(RUN_VARIABLE, "")}
+
+
+def who(program: str) -> str:
+    """Who asks, for a run on the same host that has to wait."""
+    return f"{program} of {getpass.getuser()} on {platform.node()}"
 
 
 def _sent(concern: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One request in, one answer out: what Ansible's module, pyinfra's operation and the SSH driver call.
+"""One request in, one answer out: what Ansible's action, pyinfra's operation and the SSH driver call.
 
 A request is ``{"action": "check" | "apply" | "undo" | "back" | "confirm", "concerns": [...], "wait": seconds, "who": text, "run": text}``.
 With ``"whole": true`` the concerns are all that the host is to have, and any other that it has is taken back. ``back`` takes back what the
