@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pinion.plan import ownership
 from pinion.plan.concerns.accelerator import accelerator
 from pinion.plan.concerns.base import base
+from pinion.plan.concerns.container_runtime import container_runtime
 from pinion.plan.concerns.cpu_isolation import cpu_isolation
 from pinion.plan.concerns.firewall import firewall
 from pinion.plan.concerns.gpu_tuning import gpu_tuning
@@ -39,6 +40,7 @@ CONCERNS: tuple[Callable[[HostContext], Concern | None], ...] = (
     gpu_tuning,
     cpu_isolation,
     nic_tuning,
+    container_runtime,
     kube_node,
 )
 

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from pinion.site.node_concerns import (
     Accelerator,
+    ContainerRuntime,
     CpuIsolation,
     GpuTuning,
     KubeNode,
@@ -109,7 +110,12 @@ class Concerns(Statement):
     cpu_isolation: CpuIsolation | None = says(
         "On GPU servers: cores for workloads, cores for interrupts, and the pages that stay.", default=None
     )
-    nic_tuning: NicTuning | None = says("On GPU servers: the RDMA NICs, as the traffic classes need them.", default=None)
+    nic_tuning: NicTuning | None = says(
+        "On GPU servers: the RDMA NICs, as the traffic classes need them.", default=None
+    )
     power_thermal: PowerThermal | None = says("On Pis: heat and power, for Prometheus and for routers.", default=None)
     accelerator: Accelerator | None = says("On Pis with a HAT: the packages of its chip.", default=None)
     kube_node: KubeNode | None = says("On GPU servers: the kubelet's CPU and topology managers.", default=None)
+    container_runtime: ContainerRuntime | None = says(
+        "On GPU servers: containerd with NVIDIA's runtime and devices by CDI.", default=None
+    )

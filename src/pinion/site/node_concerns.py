@@ -131,3 +131,7 @@ class KubeNode(Statement):
         "Whether that is asked for each container or for the pod as a whole; `container` is the kubelet's own.",
         default="container",
     )
+
+
+class ContainerRuntime(Statement):
+    """containerd on GPU servers, with NVIDIA's runtime and devices by CDI. There is nothing to state."""

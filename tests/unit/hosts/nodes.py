@@ -20,6 +20,7 @@ NODE_CONCERNS = (
     "gpu_tuning",
     "cpu_isolation",
     "nic_tuning",
+    "container_runtime",
     "kube_node",
 )
 

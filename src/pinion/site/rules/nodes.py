@@ -11,7 +11,7 @@ from pinion.site.quantities import fraction, seconds
 from pinion.site.rules.facts import Facts
 
 PI_CONCERNS = ("pi_boot", "pi_tuning", "power_thermal", "accelerator")
-GPU_CONCERNS = ("gpu_tuning", "cpu_isolation", "nic_tuning", "kube_node")
+GPU_CONCERNS = ("gpu_tuning", "cpu_isolation", "nic_tuning", "container_runtime", "kube_node")
 #: The platform whose firmware reads config.txt and cmdline.txt as they are; plain Debian makes them by a package of its own.
 FIRMWARE_PLATFORM = "raspberry-pi-os"
 #: Oftener, and the board is busy with watching itself; less often, and a router learns of heat when the node is slow already.
