@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pinion.plan.addressing import host as without_mask
+from pinion.plan.addressing import named_addresses
 from pinion.plan.context import HostContext
-from pinion.plan.model import Concern, DeviceKind, DevicePlan, HostClaim, HostFile, HostSysctl, HostUnit
+from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostSysctl, HostUnit
 from pinion.plan.texts import kept_by
+from pinion.site.allocation import natural
 from pinion.site.catalog import Evidence
 from pinion.site.concerns import Base
-from pinion.site.model import Purpose
+from pinion.site.model import Site
 from pinion.site.quantities import seconds, window
 
 NAME = "base"
@@ -100,7 +102,7 @@ def _chrony(host: HostContext, settings: Base) -> HostFile:
 def _sources(host: HostContext, settings: Base) -> list[str]:
     if settings.time_servers:
         return ["# The site's own servers.", *(f"server {name} iburst" for name in settings.time_servers)]
-    servers = () if host.kind is DeviceKind.MANAGEMENT_HOST else _time_servers(host)
+    servers = () if host.kind is DeviceKind.MANAGEMENT_HOST else _time_servers(host.site)
     if servers:
         return ["# The site's management hosts.", *(f"server {address} iburst" for address in servers)]
     return ["# Debian's own choice.", "pool 2.debian.pool.ntp.org iburst"]
@@ -110,18 +112,13 @@ def _serves(host: HostContext, settings: Base) -> bool:
     return host.kind is DeviceKind.MANAGEMENT_HOST and not settings.time_servers
 
 
-def _time_servers(host: HostContext) -> tuple[str, ...]:
-    """The address of each management host that the other hosts reach: the first one that is not out of band."""
-    out_of_band = {vlan.name for vlan in host.vlans if vlan.purpose is Purpose.MANAGEMENT}
-    found = (
-        _reachable(device, out_of_band) for device in host.devices if device.kind is DeviceKind.MANAGEMENT_HOST
-    )  # fmt: skip
-    return tuple(address for address in found if address is not None)
-
-
-def _reachable(device: DevicePlan, out_of_band: set[str]) -> str | None:
-    legs = (interface for interface in device.interfaces if interface.untagged_vlan not in out_of_band)
-    return next((without_mask(address) for leg in legs for address in leg.addresses), None)
+def _time_servers(site: Site) -> tuple[str, ...]:
+    """The address of each management host that the other hosts reach: its leg on the fabric."""
+    legs = (
+        named_addresses(site.networks[stated.fabric_network], name, "management-hosts", None, stated.fabric_address)
+        for name, stated in sorted(site.management_hosts.items(), key=lambda item: natural(item[0]))
+    )
+    return tuple(without_mask(leg[0]) for leg in legs)
 
 
 # --- journal and updates ----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ unless the controller can still log in.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from pinion.plan.context import HostContext
 from pinion.plan.flows import family
@@ -29,8 +30,12 @@ _REMOVE = f"add table {TABLE}; delete table {TABLE}"
 
 def firewall(host: HostContext) -> Concern | None:
     """The concern for *host*; None when the site does not state it."""
-    if host.settings.firewall is None:
-        return None
+    return _stated(host.flows, pod_prefix(host)) if host.settings.firewall is not None else None
+
+
+@lru_cache(maxsize=256)
+def _stated(flows: tuple[FlowPlan, ...], pods: str | None) -> Concern:
+    """The same for every host that the same flows end at."""
     return Concern(
         name=NAME,
         packages=("nftables",),
@@ -38,7 +43,7 @@ def firewall(host: HostContext) -> Concern | None:
             HostFile(
                 path=RULES_FILE,
                 mode="0600",
-                content=ruleset(host.flows, pod_prefix(host)),
+                content=ruleset(flows, pods),
                 notify=(UNIT,),
                 validate_command="/usr/sbin/nft --check --file %s",
                 confirm=True,
@@ -46,7 +51,7 @@ def firewall(host: HostContext) -> Concern | None:
             HostFile(path=f"/etc/systemd/system/{UNIT}", content=_unit()),
         ),
         units=(HostUnit(name=UNIT, enabled=True, active=True),),
-        claims=_claims(host),
+        claims=_claims(flows),
     )
 
 
@@ -142,7 +147,7 @@ def _unit() -> str:
     )
 
 
-def _claims(host: HostContext) -> tuple[HostClaim, ...]:
+def _claims(flows: Iterable[FlowPlan]) -> tuple[HostClaim, ...]:
     table = f"nft --stateless list table {TABLE} 2>/dev/null"
     return (
         HostClaim(
@@ -155,6 +160,6 @@ def _claims(host: HostContext) -> tuple[HostClaim, ...]:
             name="flows",
             claim="the running rules let in the flows",
             command=f"{table} | sed -n 's/.*comment \"\\([a-z0-9-]*\\): .*/\\1/p' | uniq | tr '\\n' ' ' | sed 's/ $//'",
-            expected=" ".join(flow.name for flow in host.flows),
+            expected=" ".join(flow.name for flow in flows),
         ),
     )

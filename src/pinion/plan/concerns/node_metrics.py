@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import ip_address, ip_network, summarize_address_range
 
 from pinion.plan.context import HostContext
@@ -55,6 +56,13 @@ def node_metrics(host: HostContext) -> Concern | None:
     settings = host.settings.node_metrics
     if settings is None:
         return None
+    sources = (source for flow in host.flows if PORT in flow.ports for source in flow.sources)
+    return _stated(settings, tuple(dict.fromkeys(sources)))
+
+
+@lru_cache(maxsize=64)
+def _stated(settings: NodeMetrics, asking: tuple[str, ...]) -> Concern:
+    """The same for every host that the same *asking* sources fetch from."""
     return Concern(
         name=NAME,
         packages=(PACKAGE,),
@@ -68,7 +76,7 @@ def node_metrics(host: HostContext) -> Concern | None:
                 restart=(EXPORTER,),
             ),
             HostFile(
-                path=f"/etc/systemd/system/{EXPORTER}.d/10-pinion.conf", content=_exporter(host), restart=(EXPORTER,)
+                path=f"/etc/systemd/system/{EXPORTER}.d/10-pinion.conf", content=_exporter(asking), restart=(EXPORTER,)
             ),
         ),
         units=(
@@ -79,11 +87,9 @@ def node_metrics(host: HostContext) -> Concern | None:
     )
 
 
-def _exporter(host: HostContext) -> str:
+def _exporter(asking: tuple[str, ...]) -> str:
     """The unit's drop-in. Who may ask is held here as well as in the firewall, so that a host without one is not open."""
-    asking = [
-        prefix for flow in host.flows if PORT in flow.ports for source in flow.sources for prefix in _prefixes(source)
-    ]
+    prefixes = [prefix for source in asking for prefix in _prefixes(source)]
     return "\n".join(
         [
             kept_by(NAME),
@@ -97,7 +103,7 @@ def _exporter(host: HostContext) -> str:
             "TasksMax=64",
             "# The plan's flows: who fetches.",
             "IPAddressDeny=any",
-            f"IPAddressAllow={' '.join(['localhost', *asking])}",
+            f"IPAddressAllow={' '.join(['localhost', *prefixes])}",
             "",
         ]
     )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, HostClaim, HostFile
 from pinion.plan.texts import kept_by
 from pinion.site.catalog import Evidence
+from pinion.site.concerns import Watchdog
 from pinion.site.quantities import seconds
 
 NAME = "watchdog"
@@ -15,8 +18,12 @@ FILE = "/etc/systemd/system.conf.d/50-pinion-watchdog.conf"
 def watchdog(host: HostContext) -> Concern | None:
     """The concern for *host*; None when the site does not state it."""
     settings = host.settings.watchdog
-    if settings is None:
-        return None
+    return _stated(settings, host.lab) if settings is not None else None
+
+
+@lru_cache(maxsize=64)
+def _stated(settings: Watchdog, lab: bool) -> Concern:
+    """The same for every host of a site, but for whether it is a container."""
     timeout, reboot = _time_span(settings.timeout), _time_span(settings.reboot_timeout)
     lines = [
         kept_by(NAME),
@@ -28,8 +35,8 @@ def watchdog(host: HostContext) -> Concern | None:
         "# Off, its default: a kernel that is loaded over this one need not know the watchdog.",
         "KExecWatchdogSec=off",
     ]
-    file = HostFile(path=FILE, content="\n".join(lines) + "\n", evidence=Evidence.RENDERED if host.lab else None)
-    return Concern(name=NAME, files=(file,), claims=_claims(host, timeout, reboot))
+    file = HostFile(path=FILE, content="\n".join(lines) + "\n", evidence=Evidence.RENDERED if lab else None)
+    return Concern(name=NAME, files=(file,), claims=_claims(lab, timeout, reboot))
 
 
 def _time_span(written: str) -> str:
@@ -40,13 +47,13 @@ def _time_span(written: str) -> str:
     return " ".join(f"{number}{unit}" for number, unit in parts if number)
 
 
-def _claims(host: HostContext, timeout: str, reboot: str) -> tuple[HostClaim, ...]:
+def _claims(lab: bool, timeout: str, reboot: str) -> tuple[HostClaim, ...]:
     """What systemd says of itself; a container has no watchdog, and the text is all that can be looked at."""
     stated = (
         ("RuntimeWatchdogSec", "RuntimeWatchdogUSec", timeout),
         ("RebootWatchdogSec", "RebootWatchdogUSec", reboot),
     )
-    if host.lab:
+    if lab:
         merged = "systemd-analyze cat-config systemd/system.conf"
         return tuple(
             HostClaim(
