@@ -14,6 +14,7 @@ from pinion.plan.concerns.base import base
 from pinion.plan.concerns.container_runtime import container_runtime
 from pinion.plan.concerns.cpu_isolation import cpu_isolation
 from pinion.plan.concerns.firewall import firewall
+from pinion.plan.concerns.gpu_driver import gpu_driver
 from pinion.plan.concerns.gpu_tuning import gpu_tuning
 from pinion.plan.concerns.kube_node import kube_node
 from pinion.plan.concerns.nic_tuning import nic_tuning
@@ -40,6 +41,7 @@ CONCERNS: tuple[Callable[[HostContext], Concern | None], ...] = (
     gpu_tuning,
     cpu_isolation,
     nic_tuning,
+    gpu_driver,
     container_runtime,
     kube_node,
 )

@@ -17,6 +17,7 @@ from pinion.site.node_concerns import (
     Accelerator,
     ContainerRuntime,
     CpuIsolation,
+    GpuDriver,
     GpuTuning,
     KubeNode,
     NicTuning,
@@ -119,3 +120,4 @@ class Concerns(Statement):
     container_runtime: ContainerRuntime | None = says(
         "On GPU servers: containerd with NVIDIA's runtime and devices by CDI.", default=None
     )
+    gpu_driver: GpuDriver | None = says("On GPU servers: NVIDIA's driver, GPU modes, metrics of the GPUs.", default=None)

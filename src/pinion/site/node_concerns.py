@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from pinion.site.statement import Duration, Percentage, Statement, says
 
@@ -135,3 +135,25 @@ class KubeNode(Statement):
 
 class ContainerRuntime(Statement):
     """containerd on GPU servers, with NVIDIA's runtime and devices by CDI. There is nothing to state."""
+
+
+#: Three or two numbers, as NVIDIA counts its data centre drivers: 580.95.05, 570.195.03.
+DriverVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]{3}\.[0-9]{1,3}(\.[0-9]{1,3})?$")]
+#: A MIG profile: compute slices, memory, and what it has besides (NVIDIA Multi-Instance GPU user guide).
+MigProfile = Annotated[str, StringConstraints(pattern=r"^[1-7]g\.[0-9]{1,3}gb(\+me|\+gfx)?$")]
+
+
+class GpuDriver(Statement):
+    """NVIDIA's driver with fabric manager and persistence daemon in one version, MIG, MPS, and metrics by DCGM."""
+
+    version: DriverVersion = says(
+        'Version of the driver, in quotes, such as `"580.95.05"`. There is no default: which one a site runs is its own decision.'
+    )
+    mig: Annotated[tuple[MigProfile, ...], Field(max_length=7)] = says(
+        "MIG instances that every GPU is divided into, such as `[3g.40gb, 3g.40gb]`. Unstated: GPUs stay whole.",
+        default=(),
+    )
+    mps: Percentage | None = says(
+        "Turns the Multi-Process Service on: how much of a GPU's threads one client may use, such as `50%`. Not beside `mig`.",
+        default=None,
+    )

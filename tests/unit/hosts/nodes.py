@@ -20,15 +20,22 @@ NODE_CONCERNS = (
     "gpu_tuning",
     "cpu_isolation",
     "nic_tuning",
+    "gpu_driver",
     "container_runtime",
     "kube_node",
 )
 
 
+#: What has no default.
+NEEDED: dict[str, dict[str, Any]] = {"gpu_driver": {"version": "580.95.05"}}
+
+
 def stated(site: Path = DC, concerns: dict[str, Any] | None = None, **changes: object) -> Plan:
     """The plan of *site* with *concerns* (all of these pages, with their defaults, unless stated) and other top-level keys replaced."""
     chosen = (
-        {name: {} for name in NODE_CONCERNS if site == DC or name in LAB_CONCERNS} if concerns is None else concerns
+        {name: NEEDED.get(name, {}) for name in NODE_CONCERNS if site == DC or name in LAB_CONCERNS}
+        if concerns is None
+        else concerns
     )
     return planned(site, concerns=chosen, **changes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from unit.hosts.nodes import NEEDED
 from unit.hosts.sites import ADMIN, DC, LAB, planned
 
 from pinion.plan import ownership
@@ -81,8 +82,8 @@ def test_a_unit_without_a_suffix_is_a_service() -> None:
 
 @pytest.mark.parametrize("site", [LAB, DC])
 def test_all_concerns_together_have_one_owner_for_each_thing(site: object) -> None:
-    """Every concern that can be stated with nothing but its defaults, at once, on every host."""
-    every = {name: {} for name, field in Concerns.model_fields.items() if defaults(name)}
+    """Every concern at once, with as little stated as it takes, on every host."""
+    every = {name: NEEDED.get(name, {}) for name in Concerns.model_fields if name in NEEDED or defaults(name)}
     plan = planned(site, concerns=every, access={"admins": [ADMIN]})  # type: ignore[arg-type]
     for host in plan.hosts:
         ownership.check(host.name, host.concerns.values())

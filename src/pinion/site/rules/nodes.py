@@ -11,7 +11,7 @@ from pinion.site.quantities import fraction, seconds
 from pinion.site.rules.facts import Facts
 
 PI_CONCERNS = ("pi_boot", "pi_tuning", "power_thermal", "accelerator")
-GPU_CONCERNS = ("gpu_tuning", "cpu_isolation", "nic_tuning", "container_runtime", "kube_node")
+GPU_CONCERNS = ("gpu_tuning", "cpu_isolation", "nic_tuning", "gpu_driver", "container_runtime", "kube_node")
 #: The platform whose firmware reads config.txt and cmdline.txt as they are; plain Debian makes them by a package of its own.
 FIRMWARE_PLATFORM = "raspberry-pi-os"
 #: Oftener, and the board is busy with watching itself; less often, and a router learns of heat when the node is slow already.
@@ -45,6 +45,8 @@ def check(facts: Facts) -> None:
         _cpu_isolation(facts, stated.cpu_isolation)
     if stated.nic_tuning is not None and stated.nic_tuning.ring is not None:
         _rings(facts, stated.nic_tuning.ring)
+    if stated.gpu_driver is not None and stated.gpu_driver.mig and stated.gpu_driver.mps is not None:
+        facts.report.on("NODE-014", ("concerns", "gpu_driver", "mps"))
     if stated.kube_node is not None and not facts.has(("concerns", "cpu_isolation")):
         facts.report.on_key("NODE-007", ("concerns", "kube_node"))
 
