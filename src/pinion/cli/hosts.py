@@ -32,6 +32,8 @@ from pinion.site.find import repository
 
 #: Hosts that are named one by one; of more, the log has the rest.
 _NAMED = 20
+#: Logs of so many runs are kept; their names sort by time.
+_KEPT_LOGS = 50
 
 
 @click.command(
@@ -83,7 +85,7 @@ def converge(
         if check:
             output = sys.stderr  # the diff is what people ask for
         else:
-            log.parent.mkdir(parents=True, exist_ok=True)
+            _make_room(log.parent)
             output = stack.enter_context(log.open("w"))
         program = Program(by, repository(), path.resolve(), output, check, run, undo or "", concerns)
         try:
@@ -93,9 +95,17 @@ def converge(
             raise SystemExit(COULD_NOT_RUN) from error
     if as_json:
         click.echo(json.dumps(_as_json(plan, program, done), indent=2))
+        _print_stops(done, err=True)
     else:
         _print(plan, program, done, None if check else log)
     raise SystemExit(exit_code(done, check=check))
+
+
+def _make_room(folder: Path) -> None:
+    """A folder for logs, with those of the last runs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in sorted(folder.glob("*.log"))[:-_KEPT_LOGS]:
+        old.unlink(missing_ok=True)
 
 
 def chosen(plan: Plan, patterns: Sequence[str]) -> tuple[str, ...]:
@@ -191,10 +201,7 @@ def _as_json(plan: Plan, program: Program, done: Rollout) -> dict[str, object]:
 def _print(plan: Plan, program: Program, done: Rollout, log: Path | None) -> None:
     results = done.results
     changed = sum(len(result.changes) for result in results.values())
-    for stop in done.stops[:_NAMED]:
-        click.echo(f"{stop.host}: {stop.what}")
-    if len(done.stops) > _NAMED:
-        click.echo(f"and {len(done.stops) - _NAMED} more")
+    _print_stops(done, err=False)
     waiting = [name for name, result in results.items() if result.reboot]
     if waiting:
         click.echo(f"need a reboot: {_names(waiting)}")
@@ -207,6 +214,13 @@ def _print(plan: Plan, program: Program, done: Rollout, log: Path | None) -> Non
         click.echo(f"log: {log}")
     if done.stops and not program.check:
         _way_back(plan, program, done)
+
+
+def _print_stops(done: Rollout, *, err: bool) -> None:
+    for stop in done.stops[:_NAMED]:
+        click.echo(f"{stop.host}: {stop.what}", err=err)
+    if len(done.stops) > _NAMED:
+        click.echo(f"and {len(done.stops) - _NAMED} more", err=err)
 
 
 def _way_back(plan: Plan, program: Program, done: Rollout) -> None:

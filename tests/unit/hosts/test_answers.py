@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from unit.hosts.sites import LAB, REPOSITORY, planned
 
 from pinion.bringup.rollout import Rollout, Stop, Wave
-from pinion.cli.hosts import chosen, converge, exit_code
+from pinion.cli.hosts import _make_room, chosen, converge, exit_code
 from pinion.drivers.hosts.answers import Answer, HostResult, append, collect, heard_in
 from pinion.drivers.hosts.programs import ansible, pyinfra
 
@@ -131,3 +131,11 @@ def test_hosts_that_cannot_be_reached_have_failed(by: str) -> None:
     for host in answer["hosts"].values():
         assert host["errors"][0].startswith("it could not be reached: ")
         assert "Network is unreachable" in host["errors"][0]
+
+
+def test_logs_of_the_last_runs_are_kept(tmp_path: Path) -> None:
+    for number in range(60):
+        (tmp_path / f"20261121-{number:06}-aaaa.log").write_text("")
+    _make_room(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir())[0] == "20261121-000010-aaaa.log"
+    assert len(list(tmp_path.iterdir())) == 50
