@@ -137,5 +137,5 @@ def test_logs_of_the_last_runs_are_kept(tmp_path: Path) -> None:
     for number in range(60):
         (tmp_path / f"20261121-{number:06}-aaaa.log").write_text("")
     _make_room(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir())[0] == "20261121-000010-aaaa.log"
+    assert min(path.name for path in tmp_path.iterdir()) == "20261121-000010-aaaa.log"
     assert len(list(tmp_path.iterdir())) == 50
