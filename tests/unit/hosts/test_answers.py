@@ -16,7 +16,7 @@ from unit.hosts.sites import LAB, REPOSITORY, planned
 
 from pinion.bringup.rollout import Rollout, Stop, Wave
 from pinion.cli.hosts import _make_room, chosen, converge, exit_code
-from pinion.drivers.hosts.answers import Answer, HostResult, append, collect, heard_in
+from pinion.drivers.hosts.answers import Answer, HostResult, Listener, append, collect
 from pinion.drivers.hosts.programs import ansible, pyinfra
 
 CHANGE = {"concern": "c", "kind": "file", "subject": "/x", "before": "old secret", "after": "new secret"}
@@ -46,12 +46,16 @@ def test_contents_of_files_are_not_in_the_json() -> None:
 
 def test_hosts_that_have_answered_are_counted_while_others_write(tmp_path: Path) -> None:
     path = tmp_path / "answers"
-    assert heard_in(path) == set()
+    listener = Listener(path)
+    assert listener.heard() == set()
     append(path, Answer("a", changes=(CHANGE,)))
     append(path, Answer("a"))
     with path.open("a") as file:
         file.write('{"host": "b", "chan')
-    assert heard_in(path) == {"a"}
+    assert listener.heard() == {"a"}
+    with path.open("a") as file:
+        file.write('ges": []}\n{"host": "c"}\n')
+    assert listener.heard() == {"a", "b", "c"} == listener.heard()
 
 
 def test_a_report_is_an_answer() -> None:

@@ -122,6 +122,19 @@ def test_packages_of_all_concerns_come_at_once() -> None:
     assert json.loads(host.journals["edge"])["packages"] == ["llama"]
 
 
+def test_a_package_that_cannot_be_had_fails_its_own_concern_only() -> None:
+    host = fresh()
+    nowhere = Concern("nowhere", packages=("unknown",))
+    with pytest.raises(HostError, match=r"nowhere: apt-get install unknown: Unable to locate package unknown"):
+        converge(host, BOOT, nowhere, EDGE)
+    assert host.packages == {"eeprom"}
+    assert CONFIG in host.files  # the concern before it is done
+    assert SERVICE not in host.files
+    assert json.loads(host.journals["nowhere"])["packages"] == ["unknown"]
+    converge(host, BOOT, EDGE)  # the site gives it up
+    assert "nowhere" not in host.journals
+
+
 def test_a_changed_file_restarts_its_unit_once_and_makes_systemd_read_it() -> None:
     host = fresh()
     converge(host, *BOTH)

@@ -68,10 +68,23 @@ def append(path: Path, answer: Answer) -> None:
         os.close(descriptor)
 
 
-def heard_in(path: Path) -> set[str]:
-    """The hosts that have answered so far. A line that is still being written does not count yet."""
-    text = path.read_text() if path.exists() else ""
-    return {json.loads(line)["host"] for line in text.split("\n")[:-1]}
+@dataclass(slots=True)
+class Listener:
+    """Hears who has answered while the file grows; each line is read once. A line that is still being written does not count yet."""
+
+    path: Path
+    hosts: set[str] = field(default_factory=set)
+    _offset: int = 0
+
+    def heard(self) -> set[str]:
+        """The hosts that have answered so far."""
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                file.seek(self._offset)
+                whole, end, _ = file.read().rpartition(b"\n")
+            self._offset += len(whole) + len(end)
+            self.hosts |= {json.loads(line)["host"] for line in whole.splitlines()}
+        return self.hosts
 
 
 def collect(path: Path, expected: tuple[str, ...]) -> dict[str, HostResult]:

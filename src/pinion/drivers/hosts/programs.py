@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from pinion.drivers.hosts.answers import VARIABLE, HostResult, collect, heard_in
+from pinion.drivers.hosts.answers import VARIABLE, HostResult, Listener, collect
 from pinion.drivers.hosts.requests import RUN_VARIABLE, UNDO_VARIABLE
 
 #: How often the answers are counted, in seconds.
@@ -50,6 +50,7 @@ class Program:
         """Converge *hosts*; *tick* hears how many have answered so far. Raises `ProgramError`."""
         with tempfile.TemporaryDirectory(prefix="pinion-converge-") as folder:
             answers = Path(folder) / "answers"
+            listener = Listener(answers)
             environment = {
                 **os.environ,
                 "ANSIBLE_CONFIG": str(self.root / "ansible.cfg"),
@@ -58,7 +59,7 @@ class Program:
                 UNDO_VARIABLE: self.undo,
                 **self.options,
             }
-            code = self._run(self.command(hosts), environment, lambda: tick(len(heard_in(answers) & set(hosts))))
+            code = self._run(self.command(hosts), environment, lambda: tick(len(listener.heard() & set(hosts))))
             results = collect(answers, tuple(hosts))
         if code != 0 and not any(result.errors for result in results.values()):
             raise ProgramError(f"{self.by} ended with exit code {code}")

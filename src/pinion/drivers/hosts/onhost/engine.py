@@ -7,6 +7,7 @@ concern that the host has and the plan has not.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
 from .found import Change, Found, diff, leftover, read
@@ -169,7 +170,10 @@ def _report(machine: Machine, run: _Run, changes: list[Change], *, waited: float
 
 
 def _install(run: _Run, found: Found) -> None:
-    """The packages of all concerns at once: the package system is slow to start."""
+    """The packages of all concerns at once: the package system is slow to start.
+
+    When that fails, each concern tries its own: one of them may bring the archive that another needs, and the error names the concern.
+    """
     missing: list[str] = []
     for concern, journal in run.work:
         new = [name for name in concern.packages if name not in found.installed]
@@ -178,7 +182,8 @@ def _install(run: _Run, found: Found) -> None:
             run.machine.journals.write(concern.name, journal)
             missing += new
     if missing:
-        run.machine.packages.install(list(dict.fromkeys(missing)))
+        with suppress(HostError):
+            run.machine.packages.install(list(dict.fromkeys(missing)))
 
 
 def _one(run: _Run, concern: Concern, journal: Journal) -> None:
