@@ -27,6 +27,8 @@ KUBELET = 10250
 POD_NETWORK = 8472
 #: Debian's prometheus-node-exporter.
 NODE_METRICS = 9100
+#: NVIDIA's dcgm-exporter.
+GPU_METRICS = 9400
 
 _HOSTS = (DeviceKind.MANAGEMENT_HOST, DeviceKind.PI, DeviceKind.GPU_SERVER)
 
@@ -237,10 +239,14 @@ def _concerns(known: _Site) -> Iterator[FlowPlan]:
     if settings.base is not None and not settings.base.time_servers:
         clients = known.peers("hosts", *_HOSTS)
         yield _flow("time", clients, servers, (NTP,), "the management hosts give the time", "concerns.base", udp=True)
+    collectors = management if management.addresses else known.operators()
     if settings.node_metrics is not None:
-        collectors = management if management.addresses else known.operators()
         why = "Prometheus fetches the hosts' metrics"
         yield _flow("node-metrics", collectors, everywhere, (NODE_METRICS,), why, "concerns.node_metrics")
+    if settings.gpu_driver is not None:
+        servers = known.hosts(DeviceKind.GPU_SERVER)
+        why = "Prometheus fetches the GPUs' metrics"
+        yield _flow("gpu-metrics", collectors, servers, (GPU_METRICS,), why, "concerns.gpu_driver")
 
 
 def _allowed(known: _Site) -> Iterator[FlowPlan]:

@@ -13,7 +13,12 @@ from pinion.plan.flows import POD_NETWORK, collapse, ending_at, lets
 from pinion.plan.model import DeviceKind, FlowPlan, Plan
 from pinion.site.rules.hosts import PLANNED_FLOWS
 
-CONCERNS: dict[str, dict[str, object]] = {"base": {}, "node_metrics": {}, "firewall": {}}
+CONCERNS: dict[str, dict[str, object]] = {
+    "base": {},
+    "node_metrics": {},
+    "firewall": {},
+    "gpu_driver": {"version": "580.95.05"},
+}
 
 
 def table(plan: Plan) -> dict[str, FlowPlan]:

@@ -26,6 +26,7 @@ PLANNED_FLOWS = frozenset(
         "roce",
         "time",
         "node-metrics",
+        "gpu-metrics",
     }
 )
 #: Section, key, lowest and highest. systemd pings a watchdog at half its time, and a board's own counter ends after some 16 s; beyond ten
