@@ -12,6 +12,7 @@ import pytest
 from unit.hosts.nodes import concern, file
 from unit.hosts.sites import DC, LAB, planned
 
+from pinion.drivers.hosts.onhost import notes
 from pinion.plan.concerns.node_metrics import EXPORTER, PACKAGE
 from pinion.plan.flows import NODE_METRICS as PORT
 from pinion.plan.model import Concern, DeviceKind
@@ -66,6 +67,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A host's state in a folder; its programs say that the clock is kept and that one unit has failed."""
     monkeypatch.setattr(program, "STATE", tmp_path / "state")
     monkeypatch.setattr(program, "REBOOT_REQUIRED", tmp_path / "reboot-required")
+    monkeypatch.setattr(program, "NEEDS_BOOT", tmp_path / "needs-boot.json")
     (tmp_path / "state/concerns").mkdir(parents=True)
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
@@ -98,6 +100,19 @@ def test_what_the_host_says_of_itself(host: Path) -> None:
         "pinion_collector_errors": 0,
         "pinion_collected_seconds": 1800000000.5,
     }
+
+
+def test_what_pinion_itself_placed_for_the_next_boot_waits_for_one_too(host: Path) -> None:
+    assert samples(program.text())["pinion_reboot_required"] == 0
+    (host / "needs-boot.json").write_text("[]")
+    assert samples(program.text())["pinion_reboot_required"] == 0
+    (host / "needs-boot.json").write_text('["/boot/firmware/config.txt"]')
+    assert samples(program.text())["pinion_reboot_required"] == 1
+
+
+def test_it_reads_where_the_runs_write() -> None:
+    assert program.NEEDS_BOOT == notes._BOOT
+    assert program.STATE == notes.STATE
 
 
 def test_what_cannot_be_read_is_left_out_and_counted(host: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,8 +16,10 @@ from pathlib import Path
 
 #: Where the on-host program keeps its notes, and what waits for a confirmation.
 STATE = Path("/var/lib/pinion")
-#: Debian's packages, and Pinion's own runs, leave this when a running kernel or library is older than the installed one.
+#: Debian's packages leave this when a running kernel or library is older than the installed one.
 REBOOT_REQUIRED = Path("/run/reboot-required")
+#: Pinion's own runs note here what counts from the next boot on.
+NEEDS_BOOT = Path("/run/pinion-needs-boot.json")
 
 Sample = tuple[dict[str, str], float]
 
@@ -38,7 +40,8 @@ def unconfirmed() -> Iterator[Sample]:
 
 def reboot_required() -> Iterator[Sample]:
     """Whether something waits for a reboot."""
-    yield {}, float(REBOOT_REQUIRED.exists())
+    noted = json.loads(NEEDS_BOOT.read_text()) if NEEDS_BOOT.exists() else []
+    yield {}, float(REBOOT_REQUIRED.exists() or bool(noted))
 
 
 def clock() -> Iterator[Sample]:
