@@ -7,7 +7,7 @@ import json
 from pinion.plan.concerns.node_metrics import FOLDER as TEXTFILES
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostDirectory, HostFile, HostUnit
-from pinion.plan.programs import program_file, program_path
+from pinion.plan.programs import program_file, program_path, run_once
 from pinion.plan.texts import kept_by
 from pinion.site.node_concerns import PowerThermal
 from pinion.site.quantities import seconds
@@ -37,7 +37,7 @@ def power_thermal(host: HostContext) -> Concern | None:
         directories=(HostDirectory(path=TEXTFILES),) if host.settings.node_metrics is None else (),
         files=(
             program_file(PROGRAM),
-            HostFile(path=CONFIG_FILE, content=config(settings)),
+            HostFile(path=CONFIG_FILE, content=config(settings), run=(run_once(PROGRAM),)),
             HostFile(path=f"/etc/systemd/system/{SERVICE}", content=_service()),
             HostFile(path=f"/etc/systemd/system/{TIMER}", content=_timer(settings), restart=(TIMER,)),
         ),
