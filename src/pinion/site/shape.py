@@ -177,9 +177,11 @@ class Shaped:
         elif kind in {"enum", "literal_error"}:
             self._choice(error, path, at_key=at_key)
         elif kind == "string_pattern_mismatch":
-            code = {DNS_LABEL: "SITE-006", NAME: "SITE-007", MAC_ADDRESS: "HW-013"}[context["pattern"]]
+            pattern = context["pattern"]
+            code = {DNS_LABEL: "SITE-006", NAME: "SITE-007", MAC_ADDRESS: "HW-013"}.get(pattern, "SITE-021")
             value = key if at_key else error["input"]
-            (report.on_key if at_key else report.on)(code, path, value=value, key=key, example=_label(str(value)))
+            say = report.on_key if at_key else report.on
+            say(code, path, value=value, key=key, example=_label(str(value)), pattern=pattern)
         elif kind in _BOUNDS:
             code = "NET-002" if key == "vid" else "SITE-004"
             report.on(code, path, key=key, value=error["input"], bounds=bounds(path))
