@@ -172,6 +172,14 @@ def test_confirmation_ends_the_guard() -> None:
     assert not host.guards
 
 
+def test_two_runs_may_both_confirm() -> None:
+    host = fresh()
+    assert converge(host).confirm == converge(host).confirm == ("os_tuning",)
+    for _ in range(2):
+        engine.confirm(host.machine(), ["os_tuning"], wait=0, who="test")
+    assert host.files["/etc/sshd"].content == "new\n"
+
+
 def test_the_guard_goes_back_to_what_was_last_confirmed() -> None:
     host = fresh()
     converge(host)

@@ -172,7 +172,7 @@ def test_the_undo_script_is_shell_and_does_what_it_says(tmp_path: Path) -> None:
     state = FileState("before", "root", "root", 0o600)
     script = _script(folder, {str(changed): state, str(new): None}, [])
     script = script.replace("/run/pinion-converge.lock", str(tmp_path / "lock"))
-    script = script.replace("/etc/systemd/system/", f"{tmp_path}/")
+    script = script.replace("/etc/systemd/system/", f"{tmp_path}/").replace("/run/", f"{tmp_path}/")
     (tmp_path / "pinion-undo.service").write_text("")
     subprocess.run(["/bin/sh", "-eu"], input=script, text=True, check=True)
     assert changed.read_text() == "before"
@@ -219,7 +219,7 @@ def test_a_hostile_file_name_is_only_a_name(tmp_path: Path, name: str) -> None:
     subprocess.run(
         ["/bin/sh", "-eu", "-s", "boot"], input=script.replace("/etc/systemd/", f"{tmp_path}/"), text=True, check=True
     )
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["pinion-converge.lock"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["pinion-converge.lock", "pinion-undone-guard"]
 
 
 # --- how it starts ----------------------------------------------------------------------------------------------------

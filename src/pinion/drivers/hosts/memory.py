@@ -59,6 +59,7 @@ class MemoryHost:
     secrets: dict[str, str] = field(default_factory=dict)
     waiting: set[str] = field(default_factory=set)
     guards: dict[str, tuple[dict[str, FileState | None], tuple[str, ...]]] = field(default_factory=dict)
+    undone: set[str] = field(default_factory=set)
     locked_by: str | None = None
     step: Step = _no_fault
 
@@ -84,6 +85,7 @@ class MemoryHost:
     def fire(self, name: str) -> None:
         """Let the guard's time pass: what was not confirmed is undone."""
         before, units = self.guards.pop(name)
+        self.undone.add(name)
         for path, state in before.items():
             if state is None:
                 self.files.pop(path, None)
@@ -310,10 +312,15 @@ class _Guard:
 
     def arm(self, name: str, before: Mapping[str, FileState | None], units: Sequence[str], seconds: int) -> None:  # noqa: ARG002
         self.host.step("arm")
-        self.host.guards.setdefault(name, (dict(before), tuple(units)))
+        if name not in self.host.guards:
+            self.host.undone.discard(name)
+            self.host.guards[name] = (dict(before), tuple(units))
 
     def armed(self, name: str) -> bool:
         return name in self.host.guards
+
+    def undone(self, name: str) -> bool:
+        return name in self.host.undone
 
     def disarm(self, name: str) -> bool:
         self.host.step("disarm")

@@ -115,9 +115,12 @@ def back(machine: Machine, run: str, *, wait: float, who: str, name: str = "") -
 
 
 def confirm(machine: Machine, names: Sequence[str], *, wait: float, who: str) -> None:
-    """Say over a fresh login that the change is good. Raises `HostError` when the host has already put back the old files."""
+    """Say over a fresh login that the change is good; another run may have said so before.
+
+    Raises `HostError` when the host has already put back the old files.
+    """
     with machine.guard.lock(wait, who):
-        late = [name for name in names if not machine.guard.disarm(name)]
+        late = [name for name in names if not machine.guard.disarm(name) and machine.guard.undone(name)]
     if late:
         said = "nothing to confirm: the host has already put back what was there before; run again"
         raise HostError(f"{', '.join(late)}: {said}")

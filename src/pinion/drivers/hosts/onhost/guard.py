@@ -71,6 +71,7 @@ class SystemdGuard:
                 if state is not None:
                     _save(staged / str(index), Path(path))
             script = _script(folder, before, units)
+            _mark(name).unlink(missing_ok=True)
             replace(staged / "undo", script.encode("utf-8", "surrogateescape"), 0o700)
             _keep_over_boot()
             staged.rename(folder)
@@ -90,6 +91,9 @@ class SystemdGuard:
 
     def armed(self, name: str) -> bool:
         return _folder(name).exists()
+
+    def undone(self, name: str) -> bool:
+        return _mark(name).exists()
 
     def disarm(self, name: str) -> bool:
         was = self.armed(name)
@@ -115,6 +119,11 @@ def _holder(descriptor: int) -> str:
 
 def _folder(name: str) -> Path:
     return STATE / "guard" / name
+
+
+def _mark(name: str) -> Path:
+    """There when the host has undone by itself."""
+    return Path(f"/run/pinion-undone-{name}")
 
 
 def _unit(name: str) -> str:
@@ -146,6 +155,6 @@ def _script(folder: Path, before: Mapping[str, FileState | None], units: Sequenc
             lines.append(f"cp -a {folder}/{index} {temporary} && mv -f {temporary} {shlex.quote(path)}")
     # At boot nothing has been started yet that reads them.
     lines += [f'[ "$1" = boot ] || systemctl try-reload-or-restart {shlex.quote(unit)}' for unit in units]
-    lines.append(f"rm -rf {folder}")
+    lines += [f": >{_mark(folder.name)}", f"rm -rf {folder}"]
     lines.append(f"ls {folder.parent}/*/undo >/dev/null 2>&1 || rm -f {_WANTED} {_AT_BOOT}")
     return "\n".join(lines) + "\n"

@@ -210,6 +210,9 @@ class Guard(Protocol):
     def disarm(self, name: str) -> bool:
         """The change is good. False when there was nothing to confirm (any more)."""
 
+    def undone(self, name: str) -> bool:
+        """Whether the host has put back by itself what was last armed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
