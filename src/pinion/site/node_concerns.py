@@ -57,7 +57,7 @@ class PiBoot(Statement):
     fan_curve: Annotated[tuple[FanPoint, ...], Field(max_length=4)] = says(
         "Up to four steps of the fan, coolest first. Unstated: the board's own.", default=()
     )
-    boot_order: tuple[BootDevice, ...] | None = says(
+    boot_order: Annotated[tuple[BootDevice, ...], Field(min_length=1)] | None = says(
         "What a Pi starts from, first to last, and then from the start again. Unstated: `[sd, nvme, usb]`, as far as the board can.",
         default=None,
     )
