@@ -44,7 +44,15 @@ class Systemd:
             run(["systemctl", "start" if unit.active else "stop", "--", unit.name], seconds=CHANGE_SECONDS)
 
     def reload(self, name: str) -> None:
-        run(["systemctl", "try-reload-or-restart", "--", name], seconds=CHANGE_SECONDS)
+        if _is_there(name):
+            run(["systemctl", "try-reload-or-restart", "--", name], seconds=CHANGE_SECONDS)
 
     def restart(self, name: str) -> None:
-        run(["systemctl", "try-restart", "--", name], seconds=CHANGE_SECONDS)
+        if _is_there(name):
+            run(["systemctl", "try-restart", "--", name], seconds=CHANGE_SECONDS)
+
+
+def _is_there(name: str) -> bool:
+    """Whether systemd knows the unit: one whose own file has just gone with its concern has nothing left to read."""
+    shown = run(["systemctl", "show", "--property=LoadState", "--value", "--", name]).stdout
+    return shown.strip() not in {"not-found", "masked"}
