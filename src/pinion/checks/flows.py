@@ -12,7 +12,7 @@ from pinion.checks.model import Check, HostProbe, Topic
 from pinion.plan import flows
 from pinion.plan.addressing import host as without_mask
 from pinion.plan.concerns.firewall import NAME as FIREWALL
-from pinion.plan.model import FlowPlan, HostPlan, Plan
+from pinion.plan.model import DevicePlan, FlowPlan, HostPlan, Plan
 
 LET_IN, DROPPED = "let in", "dropped"
 #: Seconds that a packet inside one site has time to be answered.
@@ -39,10 +39,11 @@ def flow_checks(plan: Plan) -> tuple[Check, ...]:
     guarded = [host for host in plan.hosts if FIREWALL in host.concerns]
     addresses = _addresses(plan)
     asking = [host for host in plan.hosts if addresses[host.name]]
+    devices = {device.name: device for device in plan.devices}
     return tuple(
-        _check(plan, source, host, port, expected, why)
+        _check(plan, source, host, _reached_at(plan, devices[host.name], host), port, expected, why)
         for host in guarded
-        for source, port, expected, why in _asked(plan, host, asking, addresses)
+        for source, port, expected, why in _asked(plan, devices[host.name], host, asking, addresses)
     )
 
 
@@ -60,11 +61,18 @@ def _addresses(plan: Plan) -> dict[str, tuple[str, ...]]:
     }
 
 
+def _reached_at(plan: Plan, device: DevicePlan, host: HostPlan) -> str:
+    """The address that the site's other hosts reach *host* at: on a routed network of the fabric, where its *device* has one."""
+    routed = {vlan.name for vlan in plan.vlans if vlan.fabric and any(prefix.gateway for prefix in vlan.prefixes)}
+    legs = (leg for leg in device.interfaces if leg.untagged_vlan in routed)
+    return next((without_mask(text) for leg in legs for text in leg.addresses), host.address)
+
+
 def _asked(
-    plan: Plan, host: HostPlan, asking: list[HostPlan], addresses: dict[str, tuple[str, ...]]
+    plan: Plan, device: DevicePlan, host: HostPlan, asking: list[HostPlan], addresses: dict[str, tuple[str, ...]]
 ) -> Iterator[tuple[HostPlan, int, str, str]]:
     """Who asks *host* on which port, what must come of it, and the flow's name."""
-    ending = [flow for flow in flows.ending_at(plan.flows, plan.device(host.name)) if flow.protocol == "tcp"]
+    ending = [flow for flow in flows.ending_at(plan.flows, device) if flow.protocol == "tcp"]
     for flow in ending:
         source = next((other for other in asking if other is not host and _may(flow, addresses[other.name])), None)
         if source is not None:
@@ -87,7 +95,7 @@ def _some(flow: FlowPlan, port: int, addresses: tuple[str, ...]) -> bool:
     return port in flow.ports and any(flows.lets(flow, address) for address in addresses)
 
 
-def _check(plan: Plan, source: HostPlan, host: HostPlan, port: int, expected: str, flow: str) -> Check:
+def _check(plan: Plan, source: HostPlan, host: HostPlan, address: str, port: int, expected: str, flow: str) -> Check:
     told = f"by flow {flow}" if expected == LET_IN else "for no flow names it"
     return Check(
         id=f"flow.{host.name}.{source.name}.{port}",
@@ -95,7 +103,7 @@ def _check(plan: Plan, source: HostPlan, host: HostPlan, port: int, expected: st
         subject=host.name,
         claim=f"a connection from {source.name} to port {port} of {host.name} ({told}) is",
         expected=expected,
-        probe=HostProbe(host=source.name, command=f'python3 -c "{_ASK}" {host.address} {port}'),
+        probe=HostProbe(host=source.name, command=f'python3 -c "{_ASK}" {address} {port}'),
         remedy=f"compare `pinion plan {plan.site} --json` under flows with `nft list table inet pinion` on {host.name}",
         origin="concerns.firewall",
         best=host.evidence,

@@ -56,6 +56,14 @@ def test_every_expectation_is_the_plans(plan: Plan) -> None:
         assert allowed == {check.expected == LET_IN}, check.id
 
 
+def test_a_management_host_is_asked_on_the_fabric_not_out_of_band(plan: Plan) -> None:
+    asked = [check for check in flow_checks(plan) if check.subject == "mgmt-1"]
+    assert asked
+    for check in asked:
+        assert isinstance(check.probe, HostProbe)
+        assert check.probe.command.split()[-2] == "10.77.100.10"
+
+
 @pytest.fixture
 def listener() -> Iterator[int]:
     with socket.socket() as made:
