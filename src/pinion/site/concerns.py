@@ -120,4 +120,6 @@ class Concerns(Statement):
     container_runtime: ContainerRuntime | None = says(
         "On GPU servers: containerd with NVIDIA's runtime and devices by CDI.", default=None
     )
-    gpu_driver: GpuDriver | None = says("On GPU servers: NVIDIA's driver, GPU modes, metrics of the GPUs.", default=None)
+    gpu_driver: GpuDriver | None = says(
+        "On GPU servers: NVIDIA's driver, GPU modes, metrics of the GPUs.", default=None
+    )

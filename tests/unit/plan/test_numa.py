@@ -38,7 +38,10 @@ def test_the_eight_gpu_server() -> None:
     assert numa.text(found.system) == "0-1,56-57,112-113,168-169"
     assert numa.text(found.interrupts) == "2-3,58-59,114-115,170-171"
     assert numa.text(found.isolated) == "4-55,60-111,116-167,172-223"
-    assert {node: numa.text(cpus) for node, cpus in found.interrupts_of.items()} == {0: "2-3,114-115", 1: "58-59,170-171"}
+    assert {node: numa.text(cpus) for node, cpus in found.interrupts_of.items()} == {
+        0: "2-3,114-115",
+        1: "58-59,170-171",
+    }
 
 
 @st.composite
@@ -51,7 +54,8 @@ def maps(draw: st.DrawFn) -> NumaMap:
         nodes=tuple(
             NumaNode(
                 cpus=",".join(
-                    f"{thread * total + node * cores}-{thread * total + (node + 1) * cores - 1}" for thread in range(threads)
+                    f"{thread * total + node * cores}-{thread * total + (node + 1) * cores - 1}"
+                    for thread in range(threads)
                 )
             )
             for node in range(nodes)
