@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pinion.drivers.hosts.pyinfra_host import bring
 
-from pyinfra import local
-
-local.include(str(Path(__file__).parent / "os_tuning.py"))
+bring()

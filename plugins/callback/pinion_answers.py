@@ -9,14 +9,14 @@ from typing import Any
 from ansible.executor.task_result import CallbackTaskResult
 from ansible.plugins.callback import CallbackBase
 
-from pinion.drivers.hosts.answers import Answer, append
+from pinion.drivers.hosts.answers import UNREACHED, Answer, append
 
 DOCUMENTATION = """
 name: pinion_answers
 type: aggregate
 short_description: Keeps each host's answer for pinion converge
 description:
-  - Appends one JSON line for each answer of the module C(pinion_concern), for each failure and each unreachable host.
+  - Appends one JSON line for each answer of the module C(pinion_host), for each failure and each unreachable host.
   - Does nothing unless the environment variable E(PINION_ANSWERS) names a file.
 requirements:
   - enable in configuration
@@ -39,7 +39,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         """An answer of the module; other tasks have none."""
         said = result.result
         if "changes" in said:
-            self._keep(Answer(result.host.get_name(), changes=tuple(said["changes"])))
+            self._keep(Answer.from_report(result.host.get_name(), said))
 
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
         """A failure: the host refused, or its answer could not be read."""
@@ -48,7 +48,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
     def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
         """A host that did not let us in."""
-        self._keep(Answer(result.host.get_name(), error=_reason(result.result)))
+        self._keep(Answer(result.host.get_name(), error=f"{UNREACHED}: {_reason(result.result)}"))
 
     def _keep(self, answer: Answer) -> None:
         append(Path(os.environ["PINION_ANSWERS"]), answer)

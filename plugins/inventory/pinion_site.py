@@ -9,6 +9,7 @@ from ansible.inventory.data import InventoryData
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.inventory import BaseInventoryPlugin
 
+from pinion.drivers.hosts.bundle import program
 from pinion.drivers.hosts.inventory import ansible_variables, login, plan_of
 from pinion.site.errors import SiteErrors
 
@@ -47,6 +48,7 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]
             plan = plan_of(Path(path))
         except SiteErrors as errors:
             raise AnsibleParserError(f"the site file has problems:\n{errors}") from errors
+        program()  # packed once here, before Ansible forks a worker a host
         access = login()
         inventory.set_variable("all", "pinion_site", plan.site)
         for host in plan.hosts:

@@ -25,16 +25,17 @@ REPOSITORY = Path(__file__).parents[2]
 ADMIN = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILM+rvN+ot98qgEN796jTiQfZfG1KaT0PtFDJ/XFSqti ops@example"
 
 #: Prints all that the concern could have touched, one thing a line: packages, accounts, files of /etc and of Pinion with owner, mode and
-#: content, parameters of the network namespace, units. Left out: what makes a host itself (name, keys, addresses), caches, backups (``-``).
+#: content, parameters of the network namespace, units. Left out: what makes a host itself (name, keys, addresses), caches, backups (``-``),
+#: names of runs, people who are logged in.
 SNAPSHOT = r"""
 dpkg-query -W -f 'package ${Package} ${Version} ${db:Status-Abbrev}\n' | sort
 for f in passwd group gshadow; do sed "s/^/$f /" /etc/$f; done
 cut -d: -f1,2,4- /etc/shadow | sed 's/^/shadow /'
-own='/etc/ssh/ssh_host_|/etc/systemd/network|/etc/(hostname|hosts|machine-id|resolv.conf|ld.so.cache|pinion-contract|.updated)|-$'
+own='/etc/ssh/ssh_host_|/var/lib/pinion/history.json|/etc/systemd/network|/etc/(hostname|hosts|machine-id|resolv.conf|ld.so.cache|pinion-contract|.updated)|-$'
 find /etc /home /var/lib/pinion -xdev -printf '%y %M %U:%G %p %l\n' | sort | grep -v -E "$own"
 find /etc /home /var/lib/pinion -xdev -type f -exec sha256sum {} + | sort -k2 | grep -v -E "$own|/etc/g?shadow$"
 sysctl -a 2>/dev/null | grep -E '^net[.](core|ipv4[.](tcp|ip_|conf[.](all|default)))' | grep -v -E 'tcp_fastopen_key|tcp_mem|mc_forwarding'
-systemctl list-unit-files --no-legend --no-pager | sed 's/^/unitfile /'
+systemctl list-unit-files --no-legend --no-pager | grep -v '^session-' | sed 's/^/unitfile /'
 systemctl show -p Id,ActiveState ssh.service
 """
 
@@ -106,7 +107,7 @@ class HostsRack(SmallRack):
 
     def ask(self, name: str, action: str, concern: Mapping[str, Any], *, wait: float = 60) -> dict[str, Any]:
         """One request to the on-host program over SSH, without Ansible or pyinfra."""
-        given = standard_input({"action": action, "concern": concern, "wait": wait, "who": "the test"})
+        given = standard_input({"action": action, "concerns": [concern], "wait": wait, "who": "the test"})
         done = subprocess.run(
             self.ssh_command(name, f"sudo -n {COMMAND}"),
             env=self.environment,

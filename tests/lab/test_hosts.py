@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -125,11 +126,57 @@ def test_a_host_that_is_gone_has_failed_and_the_others_are_done(converged: Hosts
     try:
         for by in ("ansible", "pyinfra"):
             converged.on("pi-04", "sysctl -qw net.core.somaxconn=77")
-            answer = converged.converge(by, "--limit", "pi-0[34]", expect=1)
+            stopped = converged.converge(by, "--limit", "pi-0[34]", expect=1)
+            assert stopped["failed"] == ["pi-03"]
+            assert stopped["untouched"] == ["pi-04"]
+            assert converged.on("pi-04", "sysctl -n net.core.somaxconn").strip() == "77"
+            answer = converged.converge(by, "--limit", "pi-0[34]", "--at-once", expect=1)
             assert answer["failed"] == ["pi-03"]
             assert subjects(answer, "pi-04") == [("sysctl", "net.core.somaxconn")]
     finally:
         converged.on("pi-03", "systemctl start ssh.service")
+
+
+@pytest.mark.parametrize("by", ["ansible", "pyinfra"])
+def test_a_wave_whose_checks_do_not_hold_stops_the_run_and_is_taken_back(converged: HostsRack, by: str) -> None:
+    """A check that no run repairs (somebody gave a user a password) fails on the canary; the other host stays as it was."""
+    rack, plain = converged, converged.site.read_text()
+    shots = {name: rack.snapshot(name) for name in ("pi-01", "pi-02")}
+    rack.on("pi-01", "usermod -p x ops")
+    rack.site.write_text(plain + "concerns: {watchdog: {}}\n")
+    try:
+        program = [sys.executable, "-m", "pinion", "converge", str(rack.site), "--by", by, "--limit", "pi-0[12]"]
+        stopped = rack.inside(*program, expect=1)
+        assert (
+            "pi-01: check host.pi-01.os_tuning.login.ops: user ops has a password 'no', found 'yes'" in stopped.stdout
+        )
+        assert "1 hosts of later waves are not touched" in stopped.stdout
+        assert rack.snapshot("pi-02") == shots["pi-02"]
+        assert rack.snapshot("pi-01") != shots["pi-01"]
+        (way_back,) = [
+            line for line in stopped.stdout.splitlines() if line.startswith("the way back: pinion converge ")
+        ]
+        rack.converge(by, "--undo", way_back.rsplit(" ", 1)[1])
+    finally:
+        rack.site.write_text(plain)
+        rack.on("pi-01", "usermod -p '*' ops")
+    assert rack.snapshot("pi-01") == shots["pi-01"]
+
+
+@pytest.mark.parametrize("by", ["ansible", "pyinfra"])
+def test_a_concern_that_the_site_no_longer_has_is_taken_back(converged: HostsRack, by: str) -> None:
+    rack, plain = converged, converged.site.read_text()
+    shot = rack.snapshot("pi-04")
+    rack.site.write_text(plain + "concerns: {watchdog: {}}\n")
+    try:
+        assert rack.converge(by, "--limit", "pi-04")["changed"] > 0
+        assert rack.snapshot("pi-04") != shot
+    finally:
+        rack.site.write_text(plain)
+    foretold = rack.converge(by, "--check", "--limit", "pi-04", expect=1)
+    assert {change["concern"] for change in foretold["hosts"]["pi-04"]["changes"]} == {"watchdog"}
+    assert rack.converge(by, "--limit", "pi-04")["hosts"]["pi-04"]["changes"] == foretold["hosts"]["pi-04"]["changes"]
+    assert rack.snapshot("pi-04") == shot
 
 
 def test_a_host_with_another_key_is_refused(converged: HostsRack) -> None:
@@ -140,7 +187,10 @@ def test_a_host_with_another_key_is_refused(converged: HostsRack) -> None:
     known.write_text(right.replace(lines["pi-01"], wrong))
     try:
         for by in ("ansible", "pyinfra"):
-            assert converged.converge(by, "--limit", "pi-01", expect=1)["failed"] == ["pi-01"]
+            answer = converged.converge(by, "--limit", "pi-01", expect=1)
+            assert answer["failed"] == ["pi-01"]
+            assert "its SSH host key is not the one in" in answer["hosts"]["pi-01"]["errors"][0]
+            assert "ssh-keygen -R" in answer["hosts"]["pi-01"]["errors"][0]
     finally:
         known.write_text(right)
 
@@ -170,7 +220,7 @@ print(seen)
 def test_a_run_killed_before_any_of_its_effects_is_finished_by_the_next(converged: HostsRack) -> None:
     rack, name = converged, "pi-03"
     shot = rack.snapshot(name)
-    machine, request = rack.machine(name), {"action": "apply", "concern": rack.concern(name).model_dump(mode="json")}
+    machine, request = rack.machine(name), {"action": "apply", "concerns": [rack.concern(name).model_dump(mode="json")]}
     rack.on(name, "rm -f /run/onhost.zip")
     machine.run(["/bin/sh", "-c", "base64 -d >/run/onhost.zip"], input=program())
     machine.run(["/bin/sh", "-c", "cat >/run/request.json"], input=json.dumps(request | {"wait": 60, "who": "test"}))
@@ -189,10 +239,10 @@ def test_a_run_killed_before_any_of_its_effects_is_finished_by_the_next(converge
             rack.on(name, drift)
             killed = machine.run(["python3", "/run/killed.py", str(point)], check=False)
             assert killed.returncode in {-9, 137}, f"point {point}: {killed}"
-            answer = rack.ask(name, "apply", request["concern"])
+            answer = rack.ask(name, "apply", request["concerns"][0])
             assert "error" not in answer, f"point {point}: {answer}"
             if answer["confirm"]:
-                assert "error" not in rack.ask(name, "confirm", request["concern"]), f"point {point}"
+                assert "error" not in rack.ask(name, "confirm", request["concerns"][0]), f"point {point}"
             now = rack.snapshot(name)
             assert now == shot, f"point {point}: {set(now) ^ set(shot)}"
     assert watch.logins > 10
@@ -224,6 +274,75 @@ def test_a_killed_controller_is_followed_by_one_that_finishes(converged: HostsRa
             assert rack.snapshot(name) == shot, f"kill {number} of {by}"
     assert watch.logins > 10
     assert watch.outages == []
+
+
+#: As KILLED, but the run stops there, and says so by a file, until the whole machine loses power.
+STOPPED = KILLED.replace(
+    "os.kill(os.getpid(), signal.SIGKILL)", 'os.mkdir("/run/power-goes") or os.kill(os.getpid(), signal.SIGSTOP)'
+)
+
+
+def power_cut(rack: HostsRack, name: str) -> None:
+    """Every process of *name* ends at once; then power returns."""
+    leader = rack.machine(name).leader
+    assert leader is not None
+    os.kill(leader, signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while rack.machine(name).process is not None:
+        assert time.monotonic() < deadline, f"{name} still runs"
+        time.sleep(0.1)
+    rack.run("up", "--parts", "switch", "--json")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_a_power_cut_at_any_moment_leaves_a_host_that_boots_and_the_next_run_converges(converged: HostsRack) -> None:
+    rack, name = converged, "pi-03"
+    rack.converge("ansible", "--limit", name)
+    shot = rack.snapshot(name)
+    machine, request = rack.machine(name), {"action": "apply", "concerns": [rack.concern(name).model_dump(mode="json")]}
+    drift = DRIFT.replace("dpkg --remove tcpdump", "true") + "rm -rf /etc/ssh/authorized_keys.d; true"
+
+    def place() -> None:
+        """/run is empty after a boot."""
+        machine.run(["/bin/sh", "-c", "base64 -d >/run/onhost.zip"], input=program())
+        machine.run(
+            ["/bin/sh", "-c", "cat >/run/request.json"], input=json.dumps(request | {"wait": 60, "who": "test"})
+        )
+        machine.run(["/bin/sh", "-c", "cat >/run/stopped.py"], input=STOPPED)
+        rack.on(name, drift)
+
+    place()
+    effects = int(rack.on(name, "python3 /run/stopped.py 0"))
+    rack.converge("ansible", "--limit", name)
+    for point in sorted(random.Random(20261121).sample(range(1, effects + 1), min(30, effects))):
+        place()
+        rack.on(
+            name,
+            f"setsid python3 /run/stopped.py {point} >/dev/null 2>&1 </dev/null & while [ ! -d /run/power-goes ]; do sleep 0.1; done",
+        )
+        power_cut(rack, name)
+        assert rack.converge("ansible", "--limit", name)["failed"] == [], f"point {point}"
+        now = rack.snapshot(name)
+        assert now == shot, f"point {point}: {set(now) ^ set(shot)}"
+
+
+def test_a_change_that_nobody_confirmed_before_a_power_cut_is_taken_back_at_boot(converged: HostsRack) -> None:
+    rack, name = converged, "pi-02"
+    rack.converge("ansible", "--limit", name)
+    shot = rack.snapshot(name)
+    concern = rack.concern(name).model_dump(mode="json")
+    for file in concern["files"]:
+        if file["path"].endswith("10-pinion.conf"):
+            file["content"] += "AllowUsers nobody-at-all\n"
+    assert rack.ask(name, "apply", concern)["confirm"]
+    power_cut(rack, name)
+    entered = subprocess.run(rack.ssh_command(name, "true"), env=rack.environment, capture_output=True, check=False)
+    assert entered.returncode == 0
+    left = set(rack.snapshot(name)) ^ set(shot)
+    assert not [line for line in left if "sshd" in line or "pinion-undo" in line], left
+    assert rack.converge("ansible", "--limit", name)["failed"] == []
+    assert rack.snapshot(name) == shot
 
 
 def test_two_runs_at_once_wait_for_each_other(converged: HostsRack) -> None:
@@ -403,7 +522,7 @@ for promise in CONTRACT:
 """
     said = machine.run(["python3", "-"], input=script, timeout=200, check=False)
     assert said.returncode == 0, said.stdout + said.stderr
-    assert [line.split()[0] for line in said.stdout.splitlines()] == ["kept"] * 9
+    assert [line.split()[0] for line in said.stdout.splitlines()] == ["kept"] * 15
     machine.run(["/bin/sh", "-c", "rm -rf /run/onhost.zip /run/contract.py /etc/pinion-contract /var/lib/contract"])
 
 

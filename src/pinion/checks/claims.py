@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pinion.checks.flows import flow_checks
 from pinion.checks.hosts import host_checks
 from pinion.checks.model import (
     Check,
@@ -28,6 +29,7 @@ def checks(plan: Plan) -> tuple[Check, ...]:
         *_records(plan),
         *(check for switch in plan.switches for check in _switch(plan, switch)),
         *_reachability(plan),
+        *flow_checks(plan),
         *host_checks(plan),
         *_cluster(plan),
         *_services(plan),

@@ -7,12 +7,22 @@ import shlex
 from collections.abc import Iterator
 
 from pinion.checks.model import Check, HostProbe, Topic
-from pinion.plan.model import Concern, HostFile, HostPlan, HostSysctl, HostUnit, HostUser, Plan
+from pinion.plan.model import (
+    Concern,
+    HostFile,
+    HostKernelArgument,
+    HostModule,
+    HostPlan,
+    HostSysctl,
+    HostUnit,
+    HostUser,
+    Plan,
+)
 from pinion.site.catalog import Evidence
 
 
 def host_checks(plan: Plan) -> tuple[Check, ...]:
-    """One check for each package, user, file, sysctl, unit and further claim of every host."""
+    """One check for each package, user, folder, file, kernel argument, module, sysctl, unit and further claim of every host."""
     return tuple(
         Check(
             id=f"host.{host.name}.{concern.name}.{key}",
@@ -24,21 +34,32 @@ def host_checks(plan: Plan) -> tuple[Check, ...]:
             remedy=f"run `pinion converge {plan.site} --limit {host.name}`; add --check to see what differs",
             origin=host.origin,
             best=evidence,
+            after_boot=after_boot,
         )
         for host in plan.hosts
         for concern in host.concerns.values()
-        for key, claim, expected, probe, evidence in _claims(host, concern)
+        for key, claim, expected, probe, evidence, after_boot in _claims(host, concern)
     )
 
 
-_Claim = tuple[str, str, str, HostProbe, Evidence]
+#: Key, claim, expected value, probe, best evidence, and whether it holds only after a boot.
+_Claim = tuple[str, str, str, HostProbe, Evidence, bool]
 
 
 def _claims(host: HostPlan, concern: Concern) -> Iterator[_Claim]:
-    """Key, claim, expected value, probe and best evidence of each thing that *concern* promises."""
+    """Each thing that *concern* promises."""
 
-    def said(key: str, claim: str, expected: str, command: str, *, sudo: bool = False) -> _Claim:
-        return key, claim, expected, HostProbe(host=host.name, command=command, sudo=sudo), host.evidence
+    def said(
+        key: str,
+        claim: str,
+        expected: str,
+        command: str,
+        *,
+        sudo: bool = False,
+        cap: Evidence | None = None,
+        boot: bool = False,
+    ) -> _Claim:
+        return key, claim, expected, HostProbe(host=host.name, command=command, sudo=sudo), _capped(host, cap), boot
 
     for name in concern.packages:
         yield said(f"package.{name}", f"package {name} is", "installed", _package(name))
@@ -51,14 +72,31 @@ def _claims(host: HostPlan, concern: Concern) -> Iterator[_Claim]:
         if user.groups:
             claim = f"user {user.name} is in the groups"
             yield said(f"groups.{user.name}", claim, " ".join(user.groups), _groups(user))
+    for folder in concern.directories:
+        expected = f"{folder.owner}:{folder.group} {int(folder.mode, 8):o} directory"
+        command = f"stat -c '%U:%G %a %F' {shlex.quote(folder.path)}"
+        yield said(f"folder.{folder.path}", f"folder {folder.path} is", expected, command, sudo=True)
     for file in concern.files:
-        yield said(f"file.{file.path}", f"file {file.path} is", _whole(file), _file(file), sudo=True)
+        claim = f"file {file.path} is"
+        yield said(f"file.{file.path}", claim, _whole(file), _file(file), sudo=True, cap=file.evidence)
+    for argument in concern.kernel_arguments:
+        yield _argument(host, argument)
+    for module in concern.modules:
+        yield _module(host, concern, module)
     for sysctl in concern.sysctls:
         yield _sysctl(host, sysctl)
     for unit in concern.units:
-        yield said(f"unit.{unit.name}", f"unit {unit.name} is", _service(unit), _unit(unit))
+        yield said(f"unit.{unit.name}", f"unit {unit.name} is", _service(unit), _unit(unit), cap=unit.evidence)
     for stated in concern.claims:
-        yield said(f"claim.{stated.name}", stated.claim, stated.expected, stated.command, sudo=True)
+        command, cap = stated.command, stated.evidence
+        boot = stated.after_boot
+        yield said(f"claim.{stated.name}", stated.claim, stated.expected, command, sudo=True, cap=cap, boot=boot)
+
+
+def _capped(host: HostPlan, cap: Evidence | None) -> Evidence:
+    """The best evidence that *host* can give, or *cap* where that is weaker."""
+    order = list(Evidence)
+    return host.evidence if cap is None else min(host.evidence, cap, key=order.index)
 
 
 def _package(name: str) -> str:
@@ -78,13 +116,50 @@ def _groups(user: HostUser) -> str:
 
 
 def _whole(file: HostFile) -> str:
-    digest = hashlib.sha256(file.content.encode()).hexdigest()
-    return f"{file.owner}:{file.group} {int(file.mode, 8):o} sha256 {digest}"
+    """Owner, mode and digest; a secret's digest could be guessed at, so of a secret only that there is something."""
+    access = f"{file.owner}:{file.group} {int(file.mode, 8):o}"
+    if file.secret:
+        return f"{access} not empty"
+    return f"{access} sha256 {hashlib.sha256(file.content.encode()).hexdigest()}"
 
 
 def _file(file: HostFile) -> str:
     path = shlex.quote(file.path)
+    if file.secret:
+        return f'echo "$(stat -c "%U:%G %a" {path}) $([ -s {path} ] && echo not) empty"'
     return f'echo "$(stat -c "%U:%G %a" {path}) sha256 $(sha256sum <{path} | cut -c 1-64)"'
+
+
+def _argument(host: HostPlan, argument: HostKernelArgument) -> _Claim:
+    """What the running kernel was started with; of a container, only what its file says."""
+    path = "/proc/cmdline" if argument.live else argument.file
+    where = "the running kernel has" if argument.live else f"{argument.file} has"
+    command = f"tr ' ' '\\n' <{shlex.quote(path)} | grep -cxF -e {shlex.quote(argument.argument)}"
+    evidence = _capped(host, None if argument.live else Evidence.RENDERED)
+    probe = HostProbe(host=host.name, command=command)
+    return (
+        f"argument.{argument.argument}",
+        f"{where} {argument.argument} this many times:",
+        "1",
+        probe,
+        evidence,
+        argument.live,
+    )
+
+
+def _module(host: HostPlan, concern: Concern, module: HostModule) -> _Claim:
+    """Whether the kernel has it, loaded or built in; of a container, only what a boot would load."""
+    name = module.name.replace("-", "_")
+    built_in = f"grep -q '/{name.replace('_', '[-_]')}[.]ko' /lib/modules/$(uname -r)/modules.builtin"
+    command = f"{{ [ -d /sys/module/{name} ] || {built_in}; }} && echo loaded || echo absent"
+    claim, expected = f"kernel module {module.name} is", "loaded"
+    if not module.live:
+        path = f"/etc/modules-load.d/pinion-{concern.name.replace('_', '-')}.conf"
+        command = f"grep -xF -e {shlex.quote(module.name)} {path}"
+        claim, expected = "a boot loads the kernel module", module.name
+    probe = HostProbe(host=host.name, command=command)
+    evidence = _capped(host, None if module.live else Evidence.RENDERED)
+    return f"module.{module.name}", claim, expected, probe, evidence, False
 
 
 def _sysctl(host: HostPlan, sysctl: HostSysctl) -> _Claim:
@@ -93,18 +168,22 @@ def _sysctl(host: HostPlan, sysctl: HostSysctl) -> _Claim:
     if sysctl.live:
         path = f"/proc/sys/{sysctl.key.replace('.', '/')}"
         probe = HostProbe(host=host.name, command=f"tr '\\t' ' ' <{path}")
-        return key, f"the kernel's {sysctl.key} is", sysctl.value, probe, host.evidence
+        return key, f"the kernel's {sysctl.key} is", sysctl.value, probe, host.evidence, False
     pattern = sysctl.key.replace(".", "\\.")
     probe = HostProbe(host=host.name, command=f"cat /etc/sysctl.d/*.conf | sed -n 's/^{pattern} = //p' | tail -n 1")
-    return key, f"at boot, {sysctl.key} is to be", sysctl.value, probe, Evidence.RENDERED
+    return key, f"at boot, {sysctl.key} is to be", sysctl.value, probe, Evidence.RENDERED, False
 
 
 def _service(unit: HostUnit) -> str:
+    if unit.masked:
+        return "masked inactive"
     return f"{'enabled' if unit.enabled else 'disabled'} {'active' if unit.active else 'inactive'}"
 
 
 def _unit(unit: HostUnit) -> str:
     name = shlex.quote(unit.name)
     enabled = f"systemctl -q is-enabled {name} 2>/dev/null && echo enabled || echo disabled"
+    if unit.masked:
+        enabled = f"systemctl is-enabled {name} 2>/dev/null | grep -qx 'masked.*' && echo masked || echo not-masked"
     active = f"systemctl -q is-active {name} && echo active || echo inactive"
     return f'echo "$({enabled}) $({active})"'

@@ -96,6 +96,7 @@ class Check(_Data):
 
     *subject* is a device or VLAN or release; *claim* reads as a sentence with *expected*; *remedy* says what to do when it fails;
     *origin* is the key of the site file that the claim follows from; *best* the strongest evidence that the probe can give there.
+    *after_boot* marks one that holds only once the host has been booted with what the plan places.
     """
 
     id: str
@@ -107,6 +108,7 @@ class Check(_Data):
     remedy: str
     origin: str
     best: Evidence
+    after_boot: bool = False
 
 
 class Outcome(StrEnum):

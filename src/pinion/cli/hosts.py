@@ -1,23 +1,39 @@
-"""`pinion converge`: bring hosts to their planned state, by Ansible or by pyinfra."""
+"""`pinion converge`: bring hosts to their planned state, by Ansible or by pyinfra, in waves."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
+import secrets
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
 
 import click
 
+from pinion.bringup.rollout import Rollout, Verify, roll_out
+from pinion.checks.hosts import host_checks
+from pinion.checks.model import Finding
+from pinion.checks.probers import run_all
+from pinion.checks.probers.hosts import SshAccess, host_prober
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
-from pinion.drivers.hosts.answers import VARIABLE, HostResult, collect
+from pinion.cli.rollout_progress import ScreenProgress
+from pinion.drivers.hosts.answers import HostResult
+from pinion.drivers.hosts.inventory import login
+from pinion.drivers.hosts.programs import Program, ProgramError
+from pinion.drivers.hosts.reaching import explain_unreached
 from pinion.plan import Plan
 from pinion.plan import plan as compile_plan
+from pinion.plan.hosts import concern_names
+from pinion.plan.rollout import waves
 from pinion.site.find import repository
+
+#: Hosts that are named one by one; of more, the log has the rest.
+_NAMED = 20
+#: Logs of so many runs are kept; their names sort by time.
+_KEPT_LOGS = 50
 
 
 @click.command(
@@ -25,9 +41,11 @@ from pinion.site.find import repository
 Examples:
   pinion converge lab
   pinion converge lab --by pyinfra --check
-  pinion converge dc-rack-12 --limit 'pi-0*'
+  pinion converge dc-rack-12 --limit 'pi-0*' --concern firewall
+  pinion converge dc-rack-12 --undo 20261121-093000-5f3a
 
 \b
+A run goes in waves (one host, 10 % of them, the rest; `rollout` in the site file), and the hosts' checks must hold after each.
 How to log in: PINION_SSH_KEY and PINION_KNOWN_HOSTS name files; unset, your SSH agent and known_hosts are used.
 """
 )
@@ -37,80 +55,189 @@ How to log in: PINION_SSH_KEY and PINION_KNOWN_HOSTS name files; unset, your SSH
 @click.option(
     "--limit", multiple=True, metavar="PATTERN", help="Only hosts whose name or group matches; may be repeated."
 )
+@click.option("--concern", "concerns", multiple=True, metavar="NAME", help="Only this concern; may be repeated.")
+@click.option("--at-once", is_flag=True, help="All hosts in one wave; a host that fails does not keep the others back.")
+@click.option("--undo", metavar="RUN", help="Take the hosts that RUN changed back to what they were before it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def converge(site: str, by: str, check: bool, limit: tuple[str, ...], as_json: bool) -> None:
-    """Bring the hosts of SITE to their planned state. A host that cannot be reached has failed."""
+def converge(
+    site: str,
+    by: str,
+    check: bool,
+    limit: tuple[str, ...],
+    concerns: tuple[str, ...],
+    at_once: bool,
+    undo: str | None,
+    as_json: bool,
+) -> None:
+    """Bring the hosts of SITE to their planned state. A host that cannot be reached has failed.
+
+    Exits with 1 when a host failed or a check does not hold; then later waves are not touched.
+    """
     path, loaded = load_or_exit(site, as_json=as_json)
     plan = compile_plan(loaded)
     hosts = chosen(plan, limit)
-    if not hosts:
-        raise click.BadParameter(f"no host of {plan.site} matches {', '.join(limit) or 'it'}", param_hint="--limit")
-    root = repository()
-    with tempfile.TemporaryDirectory(prefix="pinion-converge-") as folder:
-        answers = Path(folder) / "answers"
-        command = (ansible if by == "ansible" else pyinfra)(path.resolve(), hosts, check=check)
-        environment = {**os.environ, "ANSIBLE_CONFIG": str(root / "ansible.cfg"), VARIABLE: str(answers)}
+    _known_concerns(concerns)
+    if undo and (check or concerns):
+        raise click.UsageError("--undo takes a whole run back; it goes with neither --check nor --concern")
+    run = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    with ExitStack() as stack:
+        log = repository() / ".pinion" / "converge" / f"{run}.log"
+        if check:
+            output = sys.stderr  # the diff is what people ask for
+        else:
+            _make_room(log.parent)
+            output = stack.enter_context(log.open("w"))
+        program = Program(by, repository(), path.resolve(), output, check, run, undo or "", concerns)
         try:
-            # What the program says is progress: people read it on standard error.
-            code = subprocess.run(command, cwd=root, env=environment, stdout=sys.stderr, check=False).returncode
-        except OSError as error:
-            raise click.ClickException(f"{by} could not be started: {error}") from error
-        results = collect(answers, hosts)
-    _print(plan.site, by, check, results, as_json=as_json)
-    raise SystemExit(exit_code(results, code, check=check))
+            done = _roll(plan, program, hosts, at_once=at_once or check or bool(undo))
+        except ProgramError as error:
+            click.echo(f"Error: {error}" + ("" if check else f"; what it said is in {log}"), err=True)
+            raise SystemExit(COULD_NOT_RUN) from error
+    if as_json:
+        click.echo(json.dumps(_as_json(plan, program, done), indent=2))
+        _print_stops(done, err=True)
+    else:
+        _print(plan, program, done, None if check else log)
+    raise SystemExit(exit_code(done, check=check))
+
+
+def _make_room(folder: Path) -> None:
+    """A folder for logs, with those of the last runs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in sorted(folder.glob("*.log"))[:-_KEPT_LOGS]:
+        old.unlink(missing_ok=True)
 
 
 def chosen(plan: Plan, patterns: Sequence[str]) -> tuple[str, ...]:
-    """The names of the hosts that match any of *patterns* by name or group; all without a pattern."""
+    """The names of the hosts that match any of *patterns* by name or group; all without a pattern.
+
+    Raises `click.BadParameter` for a pattern that matches none.
+    """
+    names = {host.name: (host.name, *host.groups) for host in plan.hosts}
+    for pattern in patterns:
+        if not any(fnmatch(name, pattern) for given in names.values() for name in given):
+            groups = sorted({group for host in plan.hosts for group in host.groups})
+            known = f"its groups are {', '.join(groups)}; pinion plan {plan.site} prints its hosts"
+            raise click.BadParameter(
+                f"no host or group of {plan.site} matches '{pattern}'; {known}", param_hint="--limit"
+            )
+    if not names:
+        raise click.BadParameter(f"{plan.site} has no hosts", param_hint="SITE")
     return tuple(
-        host.name
-        for host in plan.hosts
-        if not patterns or any(fnmatch(name, pattern) for name in (host.name, *host.groups) for pattern in patterns)
+        host
+        for host, given in names.items()
+        if not patterns or any(fnmatch(name, pattern) for name in given for pattern in patterns)
     )
 
 
-def ansible(path: Path, hosts: Sequence[str], *, check: bool) -> list[str]:
-    """The ansible-playbook command for *hosts* of the site file *path*."""
-    command = [
-        sys.executable,
-        "-m",
-        "ansible",
-        "playbook",
-        "-i",
-        str(path),
-        "-l",
-        ",".join(hosts),
-        "playbooks/site.yml",
-    ]
-    return [*command, "--check", "--diff"] if check else command
+def _known_concerns(concerns: Sequence[str]) -> None:
+    for concern in concerns:
+        if concern not in concern_names():
+            known = ", ".join(concern_names())
+            raise click.BadParameter(f"there is no concern '{concern}'; there are {known}", param_hint="--concern")
 
 
-def pyinfra(path: Path, hosts: Sequence[str], *, check: bool) -> list[str]:
-    """The pyinfra command for *hosts* of the site file *path*."""
-    limits = [part for host in hosts for part in ("--limit", host)]
-    command = [sys.executable, "-m", "pyinfra", f"@pinion/{path}", "deploys/site.py", *limits]
-    return [*command, "--dry", "--diff"] if check else [*command, "-y"]
+def _roll(plan: Plan, program: Program, hosts: Sequence[str], *, at_once: bool) -> Rollout:
+    """Run it: in waves with checks, or all at once without (a check changes nothing, and an undo leaves the plan)."""
+    parts = [hosts] if at_once else waves([host for host in plan.hosts if host.name in set(hosts)], plan.rollout)
+    with ScreenProgress(None if program.check else program.output) as progress:
+
+        def converge_hosts(names: Sequence[str]) -> Mapping[str, HostResult]:
+            results = program.converge(names, progress.heard)
+            explain_unreached(results, plan.hosts, login())
+            return results
+
+        verify = None if program.check or program.undo else _verifier(plan, program.concerns)
+        return roll_out([tuple(part) for part in parts], converge_hosts, verify, progress)
 
 
-def exit_code(results: Mapping[str, HostResult], code: int, *, check: bool) -> int:
-    """0 when every host is as planned, 1 when one is not (or, checking, differs), 2 when the program ended badly for another reason."""
-    if any(result.errors for result in results.values()):
+def _verifier(plan: Plan, concerns: Sequence[str]) -> Verify:
+    """Runs the checks of hosts as `pinion verify` does."""
+    access = login()
+    prober = host_prober(SshAccess(key=access.key, known_hosts=access.known_hosts))
+
+    def verify(hosts: Sequence[str]) -> Sequence[Finding]:
+        own = [host for host in plan.hosts if host.name in set(hosts)]
+        if concerns:
+            own = [
+                host.model_copy(update={"concerns": {name: c for name, c in host.concerns.items() if name in concerns}})
+                for host in own
+            ]
+        part = plan.model_copy(update={"hosts": tuple(own)})
+        return run_all(part, host_checks(part), [prober])
+
+    return verify
+
+
+def exit_code(done: Rollout, *, check: bool) -> int:
+    """0 when every host is as planned, 1 when one is not (or, checking, differs)."""
+    if done.stops:
         return PROBLEM
-    if code != 0:
-        return COULD_NOT_RUN
-    return PROBLEM if check and any(result.changes for result in results.values()) else FINE
+    return PROBLEM if check and any(result.changes for result in done.results.values()) else FINE
 
 
-def _print(site: str, by: str, check: bool, results: Mapping[str, HostResult], *, as_json: bool) -> None:
+# --- what is said -----------------------------------------------------------------------------------------------------
+
+
+def _as_json(plan: Plan, program: Program, done: Rollout) -> dict[str, object]:
+    results = done.results
+    return {
+        "site": plan.site,
+        "by": program.by,
+        "check": program.check,
+        "run": program.run,
+        "changed": sum(len(result.changes) for result in results.values()),
+        "failed": sorted({name for name, result in results.items() if result.errors}, key=list(results).index),
+        "stopped": [{"host": stop.host, "what": stop.what} for stop in done.stops],
+        "waves": [
+            {"hosts": wave.hosts, "changed": wave.changed, "proved": wave.proved, "after_boot": wave.after_boot}
+            for wave in done.waves
+        ],
+        "untouched": done.untouched,
+        "hosts": {name: result.as_json() for name, result in results.items()},
+    }
+
+
+def _print(plan: Plan, program: Program, done: Rollout, log: Path | None) -> None:
+    results = done.results
     changed = sum(len(result.changes) for result in results.values())
-    failed = [name for name, result in results.items() if result.errors]
-    if as_json:
-        hosts = {name: result.as_json() for name, result in results.items()}
-        answer = {"site": site, "by": by, "check": check, "changed": changed, "failed": failed, "hosts": hosts}
-        click.echo(json.dumps(answer, indent=2))
-        return
+    _print_stops(done, err=False)
+    waiting = [name for name, result in results.items() if result.reboot]
+    if waiting:
+        click.echo(f"need a reboot: {_names(waiting)}")
+    for note, names in _notes(results).items():
+        click.echo(f"{_names(names)}: {note}")
+    verb = "to change" if program.check else "changed"
+    failed = len({stop.host for stop in done.stops})
+    click.echo(f"{len(results)} hosts, {changed} things {verb}, {failed} failed")
+    if log is not None:
+        click.echo(f"log: {log}")
+    if done.stops and not program.check:
+        _way_back(plan, program, done)
+
+
+def _print_stops(done: Rollout, *, err: bool) -> None:
+    for stop in done.stops[:_NAMED]:
+        click.echo(f"{stop.host}: {stop.what}", err=err)
+    if len(done.stops) > _NAMED:
+        click.echo(f"and {len(done.stops) - _NAMED} more", err=err)
+
+
+def _way_back(plan: Plan, program: Program, done: Rollout) -> None:
+    if done.untouched:
+        click.echo(f"stopped: {len(done.untouched)} hosts of later waves are not touched")
+    if not program.undo and any(wave.changed for wave in done.waves):
+        click.echo(f"the way back: pinion converge {plan.site} --undo {program.run}")
+
+
+def _notes(results: Mapping[str, HostResult]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
     for name, result in results.items():
-        verdict = "FAILED: " + "; ".join(result.errors) if result.errors else f"{len(result.changes)} changes"
-        click.echo(f"{name:<12} {verdict}")
-    verb = "to change" if check else "changed"
-    click.echo(f"{len(results)} hosts, {changed} things {verb}, {len(failed)} failed")
+        for note in result.notes:
+            found.setdefault(note, []).append(name)
+    return found
+
+
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"

@@ -15,9 +15,10 @@ from pinion.site import starter
 from pinion.site.errors import Problem, SiteErrors
 from pinion.site.find import repository, site_file
 from pinion.site.loader import check as check_file
-from pinion.site.model import DNS_LABEL, Site
+from pinion.site.model import Site
 from pinion.site.quantities import numbers
 from pinion.site.reference import pages, stale
+from pinion.site.statement import DNS_LABEL
 
 #: The problem of a file that cannot be read at all.
 UNREADABLE = "FILE-001"

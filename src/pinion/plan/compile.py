@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from pinion.plan import fabric
+from pinion.plan import fabric, flows
 from pinion.plan.addressing import host, vlans
 from pinion.plan.cluster import cluster
+from pinion.plan.context import HostContext
 from pinion.plan.devices import Wiring, device_types, hosts, switch_device
 from pinion.plan.hosts import host_concerns
-from pinion.plan.model import Concern, DeviceKind, DevicePlan, HostPlan, Plan, PlatformPlan, RackPlan, TrafficClassPlan
+from pinion.plan.model import (
+    DeviceKind,
+    DevicePlan,
+    FlowPlan,
+    HostPlan,
+    Plan,
+    PlatformPlan,
+    RackPlan,
+    RolloutPlan,
+    TrafficClassPlan,
+    VlanPlan,
+)
 from pinion.site import catalog as hardware
 from pinion.site.allocation import natural
 from pinion.site.catalog import Catalog
-from pinion.site.model import Site
+from pinion.site.model import GpuServer, ManagementHost, PiGroup, Site
 from pinion.site.quantities import fraction
 
 #: The login that an image (or the lab) prepares on every host; it may become root without a password.
@@ -32,6 +44,7 @@ def plan(site: Site, catalog: Catalog | None = None) -> Plan:
     found_hosts = hosts(site, known, wiring)
     switches = [switch_device(site, known, wiring, name) for name in sorted(site.switches, key=natural)]
     devices = (*switches, *found_hosts)
+    found_flows = flows.flows(site, devices)
     return Plan(
         site=site.site,
         region=site.region,
@@ -52,21 +65,31 @@ def plan(site: Site, catalog: Catalog | None = None) -> Plan:
         ),
         devices=devices,
         switches=tuple(fabric.switch(site, known, wiring, device, found_vlans) for device in switches),
-        hosts=_host_plans(site, known, found_hosts),
+        flows=found_flows,
+        hosts=_host_plans(site, known, found_hosts, devices, found_vlans, found_flows),
+        rollout=RolloutPlan(
+            canary=site.rollout.canary,
+            second=fraction(site.rollout.second),
+            limits={group.replace("-", "_"): most for group, most in site.rollout.limits.items()},
+        ),
         cluster=cluster(site, devices),
     )
 
 
-def _host_plans(site: Site, known: Catalog, devices: list[DevicePlan]) -> tuple[HostPlan, ...]:
-    concerns: dict[tuple[DeviceKind, str], dict[str, Concern]] = {}
+def _host_plans(
+    site: Site,
+    known: Catalog,
+    hosts: list[DevicePlan],
+    devices: tuple[DevicePlan, ...],
+    vlans: tuple[VlanPlan, ...],
+    table: tuple[FlowPlan, ...],
+) -> tuple[HostPlan, ...]:
     found = []
-    for device in devices:
-        key = device.kind, device.platform
-        if key not in concerns:
-            concerns[key] = host_concerns(device.kind, known.platforms[device.platform], site)
+    for device in hosts:
+        context = _context(site, known, device, devices, vlans, flows.ending_at(table, device))
         groups = [GROUPS[device.kind]]
         if device.kind is DeviceKind.PI:
-            groups.append(device.name.rpartition("-")[0].replace("-", "_"))
+            groups.append(_group(device).replace("-", "_"))
         found.append(
             HostPlan(
                 name=device.name,
@@ -74,9 +97,52 @@ def _host_plans(site: Site, known: Catalog, devices: list[DevicePlan]) -> tuple[
                 address=host(device.primary_address or ""),
                 user=SSH_USER,
                 groups=tuple(groups),
-                concerns=concerns[key],
-                evidence=known.platforms[device.platform].evidence,
+                concerns=host_concerns(context),
+                evidence=context.platform.evidence,
                 origin=device.origin,
             )
         )
     return tuple(found)
+
+
+def _group(device: DevicePlan) -> str:
+    """The group of Pis that a Pi is one of."""
+    return device.name.rpartition("-")[0]
+
+
+def _context(
+    site: Site,
+    known: Catalog,
+    device: DevicePlan,
+    devices: tuple[DevicePlan, ...],
+    vlans: tuple[VlanPlan, ...],
+    ending: tuple[FlowPlan, ...],
+) -> HostContext:
+    stated: PiGroup | GpuServer | ManagementHost
+    board = hat = server = None
+    if device.kind is DeviceKind.PI:
+        stated = site.pis[_group(device)]
+        board = known.boards[stated.board]
+        hat = known.hats[stated.hat] if stated.hat is not None else None
+    else:
+        stated = (
+            site.gpu_servers[device.name]
+            if device.kind is DeviceKind.GPU_SERVER
+            else site.management_hosts[device.name]
+        )
+        server = known.servers[stated.profile]
+    return HostContext(
+        name=device.name,
+        kind=device.kind,
+        platform=known.platforms[device.platform],
+        site=site,
+        stated=stated,
+        device=device,
+        board=board,
+        hat=hat,
+        server=server,
+        vlans=vlans,
+        devices=devices,
+        flows=ending,
+        catalog=known,
+    )

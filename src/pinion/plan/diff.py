@@ -31,12 +31,15 @@ class Difference(BaseModel):
 
 
 def differences(old: Plan, new: Plan) -> tuple[Difference, ...]:
-    """Every change from *old* to *new*; a thing that is wholly new or gone is one difference."""
+    """Every change from *old* to *new*; a thing that is wholly new or gone is one difference. Contents of secret files are not shown."""
     return tuple(_walk("", old.model_dump(mode="json"), new.model_dump(mode="json")))
 
 
 def _walk(path: str, old: JsonValue, new: JsonValue) -> Iterator[Difference]:
     if old == new:
+        return
+    if _secret(old) or _secret(new):
+        yield Difference(path=path, before=_without_secrets(old), after=_without_secrets(new))
         return
     left, right = _keyed(old), _keyed(new)
     if left is None or right is None:
@@ -45,11 +48,26 @@ def _walk(path: str, old: JsonValue, new: JsonValue) -> Iterator[Difference]:
     for key in [*left, *(key for key in right if key not in left)]:
         inner = f"{path}.{key}" if path else key
         if key not in right:
-            yield Difference(path=inner, before=left[key], after=None)
+            yield Difference(path=inner, before=_without_secrets(left[key]), after=None)
         elif key not in left:
-            yield Difference(path=inner, before=None, after=right[key])
+            yield Difference(path=inner, before=None, after=_without_secrets(right[key]))
         else:
             yield from _walk(inner, left[key], right[key])
+
+
+def _secret(value: JsonValue) -> bool:
+    return isinstance(value, dict) and value.get("secret") is True
+
+
+def _without_secrets(value: JsonValue) -> JsonValue:
+    """*value* with the secrets hidden that it holds at any depth."""
+    if isinstance(value, list):
+        return [_without_secrets(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _without_secrets(item) for key, item in value.items()} | (
+            {"content": "(secret, not shown)"} if _secret(value) else {}
+        )
+    return value
 
 
 def _keyed(value: JsonValue) -> dict[str, JsonValue] | None:

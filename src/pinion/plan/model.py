@@ -213,6 +213,27 @@ class SwitchPlan(Planned):
     origin: str
 
 
+# --- flows ------------------------------------------------------------------------------------------------------------
+
+
+class FlowPlan(Planned):
+    """Who opens connections to whom, on which ports. What no flow names is refused; answers belong to the flow.
+
+    *peers* says in words who they are; *sources* are their addresses, each a prefix, an address or a span (``10.0.0.1-10.0.0.8``).
+    They talk to all devices of *kinds*, and to those in *hosts*: names of devices or of groups of Pis.
+    """
+
+    name: str
+    peers: str
+    sources: tuple[str, ...]
+    kinds: tuple[DeviceKind, ...] = ()
+    hosts: tuple[str, ...] = ()
+    protocol: Literal["tcp", "udp"]
+    ports: tuple[int, ...]
+    why: str
+    origin: str
+
+
 # --- hosts ------------------------------------------------------------------------------------------------------------
 
 
@@ -231,11 +252,24 @@ class HostUser(Planned):
     groups: tuple[str, ...] = ()
 
 
-class HostFile(Planned):
-    """A file with its whole content. *mode* is octal text (``0644``). *notify* names units to reload when it changes.
+class HostDirectory(Planned):
+    """A folder with its owner and *mode* (octal text). What is in it is nobody's concern here; taken back only when it is empty."""
 
+    path: str
+    owner: str = "root"
+    group: str = "root"
+    mode: str = "0755"
+
+
+class HostFile(Planned):
+    """A file with its whole content. *mode* is octal text (``0644``).
+
+    When it changes, the units in *notify* are reloaded and those in *restart* restarted, if they run.
     *validate_command* is a shell command with ``%s`` for the candidate file, which must succeed before the file is put in place.
+    *run* are shell commands that make the change count (``update-grub``), each once after all files are placed; they may run again.
     *confirm* marks a file that could lock us out: after the reload a fresh login must succeed, or the host puts the old file back.
+    *needs_reboot* marks one that is read at boot only: the host then says that it needs a reboot, until it had one.
+    *secret* keeps the content out of diffs, logs and journals. *evidence* caps what its check can claim.
     """
 
     path: str
@@ -244,8 +278,13 @@ class HostFile(Planned):
     mode: str = "0644"
     content: str
     notify: tuple[str, ...] = ()
+    restart: tuple[str, ...] = ()
+    run: tuple[str, ...] = ()
     validate_command: str | None = None
     confirm: bool = False
+    needs_reboot: bool = False
+    secret: bool = False
+    evidence: Evidence | None = None
 
 
 class HostSysctl(Planned):
@@ -261,37 +300,72 @@ class HostSysctl(Planned):
     live: bool
 
 
+class HostKernelArgument(Planned):
+    """An argument on the kernel command line, in the one line of *file*; another value of the same key gives way to it.
+
+    The host says that it needs a reboot until the running kernel has it. *live* false means that the host has no kernel of its own (a
+    container): the argument is in the file, and nothing more is claimed.
+    """
+
+    argument: str
+    source: str
+    file: str
+    live: bool = True
+
+
+class HostModule(Planned):
+    """A kernel module that is loaded at boot and, where *live*, at once. Its options are a file in /etc/modprobe.d."""
+
+    name: str
+    source: str
+    live: bool = True
+
+
 class HostUnit(Planned):
-    """A systemd unit and the state that it must be in."""
+    """A systemd unit (service, timer, mount …) and the state that it must be in. A *masked* one is neither enabled nor active.
+
+    *evidence* caps what its check can claim.
+    """
 
     name: str
     enabled: bool
     active: bool
+    masked: bool = False
+    evidence: Evidence | None = None
 
 
 class HostClaim(Planned):
     """Something that must be true of the host as a whole, beyond what its parts say.
 
     *command* is read-only POSIX shell, run as root; its trimmed output must be *expected*. *name* is unique within the concern.
+    *evidence* caps what the check can claim: what a container only holds as text is `rendered` or `parsed` there. *after_boot* marks
+    one that holds only once the host has been booted with what the concern places.
     """
 
     name: str
     claim: str
     command: str
     expected: str
+    evidence: Evidence | None = None
+    after_boot: bool = False
 
 
 class Concern(Planned):
     """One concern of a host, whole: a role and a deploy of the same name consume the same entry.
 
-    *packages_absent* must not be installed. *files* are written by rename. *sysctls* are also in one of *files*, for the next boot.
+    Applied in this order: packages, users, directories, files (all validated before the first is placed), kernel arguments, the files'
+    *run*, modules, sysctls, units, restarts and reloads. *packages_absent* must not be installed. *files* are written by rename.
+    *sysctls* are also in one of *files*, for the next boot.
     """
 
     name: str
     packages: tuple[str, ...] = ()
     packages_absent: tuple[str, ...] = ()
     users: tuple[HostUser, ...] = ()
+    directories: tuple[HostDirectory, ...] = ()
     files: tuple[HostFile, ...] = ()
+    kernel_arguments: tuple[HostKernelArgument, ...] = ()
+    modules: tuple[HostModule, ...] = ()
     sysctls: tuple[HostSysctl, ...] = ()
     units: tuple[HostUnit, ...] = ()
     claims: tuple[HostClaim, ...] = ()
@@ -376,6 +450,17 @@ class TrafficClassPlan(Planned):
     delivery: Delivery
 
 
+class RolloutPlan(Planned):
+    """How a fleet run goes: *canary* hosts, then the share *second* of all (a fraction), then the rest.
+
+    *limits* is the most hosts of an inventory group in one wave.
+    """
+
+    canary: int = 1
+    second: float = 0.1
+    limits: dict[str, int] = {}
+
+
 class Plan(Planned):
     """Everything that follows from one Site. *schema_version* is raised when the meaning or the shape of the JSON changes."""
 
@@ -390,7 +475,9 @@ class Plan(Planned):
     platforms: tuple[PlatformPlan, ...]
     devices: tuple[DevicePlan, ...]
     switches: tuple[SwitchPlan, ...]
+    flows: tuple[FlowPlan, ...]
     hosts: tuple[HostPlan, ...]
+    rollout: RolloutPlan = RolloutPlan()
     cluster: ClusterPlan | None
 
     def vlan(self, name: str) -> VlanPlan:

@@ -6,7 +6,8 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pinion.site.errors import Path
-from pinion.site.model import Site, Statement
+from pinion.site.model import Site
+from pinion.site.statement import Statement
 
 
 def _step(annotation: Any, step: str | int) -> Any:  # noqa: ANN401 - annotations have no type of their own

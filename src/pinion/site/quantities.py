@@ -21,10 +21,16 @@ _PORTS_PART = re.compile(
     r"(?:-(?P<last_stem>[A-Za-z]+)?(?P<last>[0-9]{1,6})(?P<last_suffix>/[0-9]{1,3})?)?"
 )
 
+_WINDOW = re.compile(
+    r"(?P<day>daily|mon|tue|wed|thu|fri|sat|sun) (?P<start>[0-2][0-9]:[0-5][0-9])-(?P<end>[0-2][0-9]:[0-5][0-9])"
+)
+
+#: Shorter, and what begins in a window cannot end in it; longer, and it is no window.
+WINDOW_MINUTES = (60, 720)
 #: A group of nodes or ports larger than this is a typing mistake, not a rack.
 MAXIMUM_EXPANSION = 100_000
 
-Kind = Literal["duration", "percentage", "numbers", "ports"]
+Kind = Literal["duration", "percentage", "numbers", "ports", "window"]
 
 
 class NotAQuantity(ValueError):  # noqa: N818 - says what the text is not
@@ -143,3 +149,33 @@ def switch_ports(written: str) -> SwitchPorts:
             "ports", f"'{written[:40]}' does not name a switch and its ports", "write for example: tor-1 Ethernet1-8"
         )
     return SwitchPorts(switch=switch, ports=port_names(ports))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A time of the week in which hosts may change by themselves. *day* is None for every day; *start* is ``HH:MM``, local time.
+
+    *minutes* is its length; it may run past midnight.
+    """
+
+    day: str | None
+    start: str
+    minutes: int
+
+
+def window(written: str) -> Window:
+    """``daily 02:00-05:00`` or ``sun 23:00-02:00`` as a `Window`."""
+    match = _WINDOW.fullmatch(written.strip().lower())
+    clock = [text.split(":") for text in (match["start"], match["end"])] if match is not None else []
+    if match is None or any(int(hours) > 23 for hours, _ in clock):
+        raise NotAQuantity(
+            "window",
+            f"'{written[:40]}' is not a window of time",
+            "write for example daily 02:00-05:00 or sun 23:00-02:00",
+        )
+    first, last = (int(hours) * 60 + int(minutes) for hours, minutes in clock)
+    length = (last - first) % (24 * 60)
+    if not WINDOW_MINUTES[0] <= length <= WINDOW_MINUTES[1]:
+        raise NotAQuantity("window", f"'{written}' is {length} minutes long", "write a window of one to twelve hours")
+    day = match["day"]
+    return Window(day=None if day == "daily" else day, start=match["start"], minutes=length)

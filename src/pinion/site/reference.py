@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from pinion.site import model, schema
+from pinion.site import model, schema, statement
 from pinion.site.catalog import Catalog, Port
 from pinion.site.catalog import load as load_catalog
 from pinion.site.errors import catalogue
@@ -26,15 +26,16 @@ _MADE = "<!-- Made by `pinion site reference`; change the code that it follows f
 
 #: The model's own words for kinds of value, as a reader says them.
 _WORDS: tuple[tuple[object, str], ...] = (
-    (model.DnsLabel, "DNS label"),
-    (model.Name, "name"),
-    (model.MacAddress, "MAC address"),
-    (model.Duration, "duration"),
-    (model.Percentage, "percentage"),
-    (model.Numbers, "numbers"),
-    (model.SwitchPortList, "switch and ports"),
-    (model.PortList, "ports"),
-    (model.NodeNumber, "number"),
+    (statement.DnsLabel, "DNS label"),
+    (statement.Name, "name"),
+    (statement.MacAddress, "MAC address"),
+    (statement.Duration, "duration"),
+    (statement.Percentage, "percentage"),
+    (statement.Numbers, "numbers"),
+    (statement.SwitchPortList, "switch and ports"),
+    (statement.PortList, "ports"),
+    (statement.TimeWindow, "window"),
+    (statement.NodeNumber, "number"),
     (str, "text"),
     (int, "whole number"),
     (float, "number"),
@@ -85,6 +86,7 @@ and `1e3` need quotes where text is meant. A unit is part of its value.
 | name | letters, digits, `.`, `_` and `-`, at most 64: `edge-inference` |
 | duration | a number and `ms`, `s`, `min` or `h`: `80ms` |
 | percentage | a number and `%`: `60%` |
+| window | `daily` or a day, then one to twelve hours, on the 24-hour clock: `daily 02:00-05:00` or `sun 23:00-02:00` |
 | numbers | node numbers and spans of them: `1-8` or `1-4,7` |
 | ports | ports and spans of them, in the order in which they are handed out: `Ethernet49/1-52/1` |
 | switch and ports | a switch's name and ports of it: `tor-1 Ethernet1-8` |
@@ -230,6 +232,10 @@ $switches
 
 $servers
 
+## Network cards
+
+$nics
+
 ## Platforms
 
 $platforms
@@ -242,14 +248,27 @@ def hardware(known: Catalog) -> str:
         made=_MADE,
         boards=_boards(known),
         hats=_table(
-            ("HAT", "model", "chip", "10^12 operations/s", "boards", "source"),
+            ("HAT", "model", "chip", "10^12 operations/s", "packages", "boards", "source"),
             {
-                name: (hat.model, hat.chip, str(hat.tops), _list(hat.boards), hat.source)
+                name: (hat.model, hat.chip, str(hat.tops), _list(hat.packages), _list(hat.boards), hat.source)
                 for name, hat in known.hats.items()
             },
         ),
         switches=_switches(known),
         servers=_servers(known),
+        nics=_table(
+            ("card", "driver", "largest ring", "interrupt moderation", "PFC", "source"),
+            {
+                name: (
+                    nic.driver,
+                    str(nic.ring) if nic.ring is not None else "none",
+                    "adaptive" if nic.adaptive else "yes" if nic.coalescing else "no",
+                    "yes" if nic.data_centre_bridging else "no",
+                    nic.source,
+                )
+                for name, nic in known.nics.items()
+            },
+        ),
         platforms=_table(
             ("platform", "is", "for", "best evidence", "source"),
             {
@@ -299,6 +318,7 @@ def _servers(known: Catalog) -> str:
             str(server.units),
             str(server.gpus),
             "yes" if server.nvlink else "no",
+            "<br>".join(node.cpus for node in server.numa.nodes) if server.numa is not None else "not stated",
             "<br>".join(map(_port, server.ports)),
             f"{len(server.rdma_ports)} of {_speeds(server.rdma_ports[0].speeds)}" if server.rdma_ports else "none",
             _list(server.platforms) or "`lab` only",
@@ -306,7 +326,10 @@ def _servers(known: Catalog) -> str:
         )
         for name, server in known.servers.items()
     }
-    return _table(("profile", "is", "units", "GPUs", "NVLink", "ports", "RDMA ports", "platforms", "source"), rows)
+    return _table(
+        ("profile", "is", "units", "GPUs", "NVLink", "CPUs by NUMA node", "ports", "RDMA ports", "platforms", "source"),
+        rows,
+    )
 
 
 def _table(head: tuple[str, ...], rows: Mapping[str, tuple[str, ...]]) -> str:

@@ -15,9 +15,10 @@ from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from pinion.site.errors import Path, Report, listed
-from pinion.site.model import DNS_LABEL, MAC_ADDRESS, NAME, DnsLabel, Name, Network, Rack, Site, Switch
+from pinion.site.model import Network, Rack, Site, Switch
 from pinion.site.model_paths import bounds, meaning, model_at
 from pinion.site.quantities import NotAQuantity
+from pinion.site.statement import DNS_LABEL, MAC_ADDRESS, NAME, DnsLabel, Name
 from pinion.site.tree import Entry, Mapping, Scalar, entry_at, plain
 
 #: Each round takes something out, and the model is this deep at most twice over.
@@ -26,7 +27,13 @@ _ROUNDS = 24
 #: Unknown keys beside a missing one that are looked at, to see whether one of them is that key misspelt.
 _CANDIDATES = 20
 
-_QUANTITY_CODES = {"duration": "SITE-009", "percentage": "SITE-010", "numbers": "SITE-011", "ports": "SITE-012"}
+_QUANTITY_CODES = {
+    "duration": "SITE-009",
+    "percentage": "SITE-010",
+    "numbers": "SITE-011",
+    "ports": "SITE-012",
+    "window": "SITE-019",
+}
 
 #: pydantic's names for "this should be …", as a person says it.
 _EXPECTED = {
@@ -170,9 +177,11 @@ class Shaped:
         elif kind in {"enum", "literal_error"}:
             self._choice(error, path, at_key=at_key)
         elif kind == "string_pattern_mismatch":
-            code = {DNS_LABEL: "SITE-006", NAME: "SITE-007", MAC_ADDRESS: "HW-013"}[context["pattern"]]
+            pattern = context["pattern"]
+            code = {DNS_LABEL: "SITE-006", NAME: "SITE-007", MAC_ADDRESS: "HW-013"}.get(pattern, "SITE-021")
             value = key if at_key else error["input"]
-            (report.on_key if at_key else report.on)(code, path, value=value, key=key, example=_label(str(value)))
+            say = report.on_key if at_key else report.on
+            say(code, path, value=value, key=key, example=_label(str(value)), pattern=pattern)
         elif kind in _BOUNDS:
             code = "NET-002" if key == "vid" else "SITE-004"
             report.on(code, path, key=key, value=error["input"], bounds=bounds(path))

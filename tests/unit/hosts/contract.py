@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pinion.drivers.hosts.onhost.history import History
 from pinion.drivers.hosts.onhost.journal import Journal, Original
-from pinion.drivers.hosts.onhost.machine import FileState, HostError, Machine, UnitState
+from pinion.drivers.hosts.onhost.machine import DirectoryState, FileState, HostError, Machine, UnitState
 from pinion.drivers.hosts.onhost.wanted import File, Unit, User
 
 FOLDER = "/etc/pinion-contract"
@@ -58,6 +59,19 @@ def a_file_is_replaced_whole(machine: Machine) -> None:
     assert machine.files.read(path) is None
 
 
+def a_folder_is_made_changed_and_removed_when_it_is_empty(machine: Machine) -> None:
+    assert machine.files.read_directory(f"{FOLDER}/inner") is None
+    machine.files.put_directory(FOLDER, DirectoryState("root", "root", 0o755))
+    machine.files.put_directory(f"{FOLDER}/inner", DirectoryState("root", "adm", 0o750))
+    assert machine.files.read_directory(f"{FOLDER}/inner") == DirectoryState("root", "adm", 0o750)
+    machine.files.put_directory(f"{FOLDER}/inner", DirectoryState("root", "root", 0o700))
+    assert machine.files.read_directory(f"{FOLDER}/inner") == DirectoryState("root", "root", 0o700)
+    assert "not empty" in str(machine.files.remove_directory(FOLDER))
+    assert machine.files.remove_directory(f"{FOLDER}/inner") is None
+    assert machine.files.remove_directory(f"{FOLDER}/inner") is None
+    assert machine.files.remove_directory(FOLDER) is None
+
+
 def a_missing_package_is_not_installed(machine: Machine) -> None:
     assert machine.packages.installed([PACKAGE, NEEDED]) == {NEEDED}
     assert machine.packages.installed([]) == frozenset()
@@ -84,8 +98,9 @@ def a_user_is_made_changed_and_removed(machine: Machine) -> None:
     now = machine.accounts.read(changed)
     assert now is not None
     assert (now.comment, now.shell, now.groups) == ("Changed", "/usr/sbin/nologin", {"adm", "mail"})
-    machine.accounts.remove(USER.name)
+    assert machine.accounts.remove(USER.name) is None
     assert machine.accounts.read(USER) is None
+    assert machine.accounts.remove(USER.name) is None
 
 
 def a_sysctl_is_set_and_an_unknown_one_refused(machine: Machine) -> None:
@@ -105,7 +120,12 @@ def units_are_read_and_an_unknown_one_is_off(machine: Machine) -> None:
         "no-such.service": UnitState(enabled=False, active=False),
     }
     machine.units.put(Unit(UNIT, enabled=True, active=True))
+    machine.units.put(Unit("pinion-contract.service", enabled=False, active=False, masked=True))
+    assert machine.units.read(["pinion-contract.service"])["pinion-contract.service"].masked
+    machine.units.put(Unit("pinion-contract.service", enabled=False, active=False))
+    assert not machine.units.read(["pinion-contract.service"])["pinion-contract.service"].masked
     machine.units.reload(UNIT)
+    machine.units.restart(UNIT)
     assert machine.units.read([UNIT])[UNIT].active
     refused(lambda: machine.units.put(Unit("no-such.service", enabled=True, active=True)), "no-such.service")
 
@@ -119,14 +139,56 @@ def a_journal_is_kept_and_dropped_when_empty(machine: Machine) -> None:
             "/x": Original(None, None, None, None, ["ssh.service"], True),
             "/y": Original("\udcff", "root", "adm", 0o640, [], False),
         },
+        directories={"/d": None, "/e": ("root", "adm", 0o750)},
+        arguments={"/boot/firmware/cmdline.txt": {"a=1": ["a=2"]}},
         sysctls={"a.b": "1 2"},
-        units={"x.service": (True, False)},
+        units={"x.service": (True, False, False)},
+        run=["b", "a"],
+        restart=["y.service"],
         reload=["ssh.service"],
     )
     machine.journals.write("contract", kept)
+    assert "contract" in machine.journals.names()
     assert machine.journals.read("contract").to_json() == kept.to_json()
     machine.journals.write("contract", Journal())
     assert not machine.journals.read("contract")
+    assert "contract" not in machine.journals.names()
+
+
+def the_history_is_kept(machine: Machine) -> None:
+    before = machine.journals.read_history()
+    kept = History({"a": {"name": "a", "files": []}}, "run-1", {"b": None, "a": {"name": "a", "files": []}})
+    machine.journals.write_history(kept)
+    assert machine.journals.read_history() == kept
+    machine.journals.write_history(before)
+    assert machine.journals.read_history() == before
+
+
+def the_vault_keeps_and_forgets(machine: Machine) -> None:
+    one, two = machine.vault.keep("one\udcff"), machine.vault.keep("two")
+    assert machine.vault.keep("two") == two
+    assert machine.vault.fetch(one) == "one\udcff"
+    machine.vault.prune(frozenset({two}))
+    refused(lambda: machine.vault.fetch(one), "is gone")
+    assert machine.vault.fetch(two) == "two"
+    machine.vault.prune(frozenset())
+
+
+def what_waits_for_a_boot_is_remembered(machine: Machine) -> None:
+    before = machine.boots.waiting()
+    machine.boots.note(["contract b", "contract a"])
+    machine.boots.note(["contract a"])
+    assert machine.boots.waiting() == tuple(sorted({*before, "contract a", "contract b"}))
+
+
+def a_module_that_does_not_exist_is_refused(machine: Machine) -> None:
+    assert not machine.kernel.loaded("pinion_contract_none")
+    refused(lambda: machine.kernel.load("pinion_contract_none"), "pinion_contract_none")
+
+
+def a_command_that_fails_is_told(machine: Machine) -> None:
+    machine.commands.run("true")
+    refused(lambda: machine.commands.run("echo why >&2; exit 3"), "why")
 
 
 def only_one_run_at_a_time(machine: Machine) -> None:
@@ -145,16 +207,23 @@ def a_guard_is_armed_until_it_is_disarmed(machine: Machine) -> None:
     assert machine.guard.armed("contract")
     assert machine.guard.disarm("contract")
     assert not machine.guard.armed("contract")
+    assert not machine.guard.undone("contract")
 
 
 CONTRACT: tuple[Callable[[Machine], None], ...] = (
     a_file_is_replaced_whole,
+    a_folder_is_made_changed_and_removed_when_it_is_empty,
     a_missing_package_is_not_installed,
     a_needed_package_is_not_removed,
     a_user_is_made_changed_and_removed,
     a_sysctl_is_set_and_an_unknown_one_refused,
     units_are_read_and_an_unknown_one_is_off,
     a_journal_is_kept_and_dropped_when_empty,
+    the_history_is_kept,
+    the_vault_keeps_and_forgets,
+    what_waits_for_a_boot_is_remembered,
+    a_module_that_does_not_exist_is_refused,
+    a_command_that_fails_is_told,
     only_one_run_at_a_time,
     a_guard_is_armed_until_it_is_disarmed,
 )

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 from unit.hosts.sites import LAB, REPOSITORY, planned
 
-from pinion.cli.hosts import ansible, chosen, exit_code, pyinfra
-from pinion.drivers.hosts.answers import Answer, HostResult, append, collect
+from pinion.bringup.rollout import Rollout, Stop, Wave
+from pinion.cli.hosts import _make_room, chosen, converge, exit_code
+from pinion.drivers.hosts.answers import Answer, HostResult, Listener, append, collect
+from pinion.drivers.hosts.programs import ansible, pyinfra
 
-CHANGE = {"kind": "file", "subject": "/x", "before": "old secret", "after": "new secret"}
+CHANGE = {"concern": "c", "kind": "file", "subject": "/x", "before": "old secret", "after": "new secret"}
 
 
 def test_answers_of_one_host_come_together_and_silence_is_a_failure(tmp_path: Path) -> None:
@@ -27,7 +32,7 @@ def test_answers_of_one_host_come_together_and_silence_is_a_failure(tmp_path: Pa
     assert found["a"].changes == [CHANGE]
     assert found["a"].errors == []
     assert found["b"].errors == ["apt-get: disk full"]
-    assert "no answer" in found["c"].errors[0]
+    assert found["c"].errors == ["it could not be reached, or the run ended before it answered"]
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -39,13 +44,32 @@ def test_contents_of_files_are_not_in_the_json() -> None:
     assert "secret" not in json.dumps(HostResult(changes=[CHANGE]).as_json())
 
 
+def test_hosts_that_have_answered_are_counted_while_others_write(tmp_path: Path) -> None:
+    path = tmp_path / "answers"
+    listener = Listener(path)
+    assert listener.heard() == set()
+    append(path, Answer("a", changes=(CHANGE,)))
+    append(path, Answer("a"))
+    with path.open("a") as file:
+        file.write('{"host": "b", "chan')
+    assert listener.heard() == {"a"}
+    with path.open("a") as file:
+        file.write('ges": []}\n{"host": "c"}\n')
+    assert listener.heard() == {"a", "b", "c"} == listener.heard()
+
+
+def test_a_report_is_an_answer() -> None:
+    said = {"changes": [CHANGE], "reboot": ["/x"], "notes": ["n"], "confirm": [], "waited": 0.0}
+    assert Answer.from_report("a", said) == Answer("a", changes=(CHANGE,), reboot=("/x",), notes=("n",))
+    assert Answer.from_report("a", {"error": "no"}) == Answer("a", error="no")
+
+
 def test_exit_codes() -> None:
-    fine, differs, failed = HostResult(), HostResult(changes=[CHANGE]), HostResult(errors=["x"])
-    assert exit_code({"a": fine}, 0, check=False) == 0
-    assert exit_code({"a": differs}, 0, check=False) == 0
-    assert exit_code({"a": differs}, 0, check=True) == 1
-    assert exit_code({"a": fine, "b": failed}, 0, check=False) == 1
-    assert exit_code({"a": fine}, 3, check=False) == 2
+    fine, differs = Wave(("a",), {"a": HostResult()}), Wave(("a",), {"a": HostResult(changes=[CHANGE])})
+    assert exit_code(Rollout([fine]), check=False) == 0
+    assert exit_code(Rollout([differs]), check=False) == 0
+    assert exit_code(Rollout([differs]), check=True) == 1
+    assert exit_code(Rollout([fine, Wave(("b",), stops=[Stop("b", "x")])]), check=False) == 1
 
 
 def test_a_limit_is_a_name_or_a_group() -> None:
@@ -53,7 +77,23 @@ def test_a_limit_is_a_name_or_a_group() -> None:
     assert chosen(plan, ()) == tuple(host.name for host in plan.hosts)
     assert chosen(plan, ("pi-0[12]", "nv-1")) == ("nv-1", "pi-01", "pi-02")
     assert chosen(plan, ("pis",)) == ("pi-01", "pi-02", "pi-03", "pi-04")
-    assert chosen(plan, ("nobody",)) == ()
+    for patterns in (("nobody",), ("pi-01", "pi-9*")):
+        with pytest.raises(click.BadParameter, match=re.escape(f"matches '{patterns[-1]}'")) as refused:
+            chosen(plan, patterns)
+        assert "gpu_servers, management_hosts, pi, pis" in str(refused.value)
+
+
+def test_an_unknown_concern_is_refused_with_the_names_of_all() -> None:
+    done = CliRunner().invoke(converge, [str(LAB), "--concern", "os_tunning"])
+    assert done.exit_code == 2
+    assert "there is no concern 'os_tunning'; there are os_tuning" in " ".join(done.output.replace("│", "").split())
+
+
+def test_one_concern_alone_by_either() -> None:
+    assert "--tags os_tuning,base" in " ".join(ansible(LAB, ["a"], check=False, concerns=["os_tuning", "base"]))
+    assert "deploys/os_tuning.py deploys/base.py" in " ".join(
+        pyinfra(LAB, ["a"], check=False, concerns=["os_tuning", "base"])
+    )
 
 
 def test_a_check_changes_nothing_by_either() -> None:
@@ -80,6 +120,7 @@ def test_hosts_that_cannot_be_reached_have_failed(by: str) -> None:
             "--limit",
             "pi-0[12]",
             "--json",
+            "--at-once",
         ],
         cwd=REPOSITORY,
         env=os.environ | {"PINION_ROOT": str(REPOSITORY)},
@@ -91,4 +132,14 @@ def test_hosts_that_cannot_be_reached_have_failed(by: str) -> None:
     answer = json.loads(done.stdout)
     assert answer["failed"] == ["pi-01", "pi-02"]
     assert answer["changed"] == 0
-    assert all(host["errors"] for host in answer["hosts"].values())
+    for host in answer["hosts"].values():
+        assert host["errors"][0].startswith("it could not be reached: ")
+        assert "Network is unreachable" in host["errors"][0]
+
+
+def test_logs_of_the_last_runs_are_kept(tmp_path: Path) -> None:
+    for number in range(60):
+        (tmp_path / f"20261121-{number:06}-aaaa.log").write_text("")
+    _make_room(tmp_path)
+    assert min(path.name for path in tmp_path.iterdir()) == "20261121-000010-aaaa.log"
+    assert len(list(tmp_path.iterdir())) == 50

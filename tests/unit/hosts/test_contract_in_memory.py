@@ -18,5 +18,6 @@ def test_contract(promise: Callable[[Machine], None]) -> None:
         needs={NEEDED: {"bash"}},
         sysctls={SYSCTL: "7200"},
         units={UNIT: UnitState(enabled=True, active=True)},
+        fail={"echo why >&2; exit 3": "why"},
     )
     promise(host.machine())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from unit.hosts.sites import ADMIN, DC, REPOSITORY, planned
 
+from pinion.plan.concerns.os_tuning import SSHD_FILE
 from pinion.plan.model import Concern, DeviceKind, Plan
-from pinion.plan.os_tuning import SSHD_FILE
 
 PAGE = REPOSITORY / "docs/concerns/os_tuning.md"
 START = "<!-- generated from the plan by tests/unit/hosts/test_docs.py --regenerate -->\n"
@@ -31,7 +31,7 @@ def table(heads: list[str], rows: dict[tuple[str, ...], set[DeviceKind]]) -> lis
 
 def values() -> str:
     """The part of the page that follows from the plan."""
-    lab = planned(REPOSITORY / "inventories/lab/site.yml", access={"admins": [ADMIN]})
+    lab = planned(REPOSITORY / "inventories/lab/site.yml", access={"admins": [ADMIN]}, concerns=None)
     found = concerns(lab)
     sysctls: dict[tuple[str, ...], set[DeviceKind]] = {}
     packages: dict[tuple[str, ...], set[DeviceKind]] = {}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import grp
 import io
 import json
 import os
+import pwd
+import shutil
 import stat
 import subprocess
 import zipfile
@@ -14,8 +17,9 @@ from pathlib import Path
 import pytest
 from unit.hosts.sites import ADMIN, LAB, planned
 
+from pinion.drivers.hosts import bootstrap
 from pinion.drivers.hosts.bundle import COMMAND, program, standard_input
-from pinion.drivers.hosts.onhost import engine, files, wanted
+from pinion.drivers.hosts.onhost import engine, files, found, guard, wanted
 from pinion.drivers.hosts.onhost.command import run
 from pinion.drivers.hosts.onhost.guard import _script
 from pinion.drivers.hosts.onhost.journal import from_json
@@ -44,10 +48,11 @@ def test_the_program_is_the_same_bytes_each_time() -> None:
 
 
 def test_it_needs_nothing_but_the_standard_library() -> None:
-    blocked = COMMAND.replace("import base64", "import base64", 1)
-    assert " -I " in blocked  # isolated: neither this environment's packages nor the working directory
-    code, answer = ask({"action": "check", "concern": {"name": "no_such_concern"}})
-    assert (code, answer) == (0, {"changes": [], "confirm": False, "waited": 0.0})
+    assert " -I -S " in COMMAND  # isolated: neither this environment's packages nor the working directory
+    code, answer = ask({"action": "check", "concerns": [{"name": "no_such_concern"}]})
+    assert code == 0
+    assert answer.pop("reboot") is not None
+    assert answer == {"changes": [], "confirm": [], "waited": 0.0, "notes": []}
 
 
 def test_nothing_of_a_request_is_an_argument() -> None:
@@ -58,11 +63,19 @@ def test_nothing_of_a_request_is_an_argument() -> None:
 @pytest.mark.parametrize(
     ("request_", "said"),
     [
-        ({"action": "explode", "concern": {"name": "x"}}, "unknown action 'explode'"),
-        ({"action": "check", "concern": {}}, "not a concern of a Pinion plan"),
-        ({"action": "check", "concern": {"name": "../../etc"}}, "bad name"),
-        ({"action": "check", "concern": {"name": "x", "files": [{"path": "etc/x"}]}}, "not an absolute path"),
-        ({"action": "check", "concern": {"name": "x", "units": [{"name": "a"}]}}, "enabled"),
+        ({"action": "explode", "concerns": [{"name": "x"}]}, "unknown action 'explode'"),
+        ({"action": "check", "concerns": [{}]}, "not a concern of a Pinion plan"),
+        ({"action": "check", "concerns": [{"name": "../../etc"}]}, "bad name"),
+        ({"action": "check", "concerns": [{"name": "x", "files": [{"path": "etc/x"}]}]}, "not an absolute path"),
+        (
+            {"action": "check", "concerns": [{"name": "x", "files": [{"path": "/etc/../root/x"}]}]},
+            "not a plain path",
+        ),
+        (
+            {"action": "check", "concerns": [{"name": "x", "kernel_arguments": [{"argument": "a b"}]}]},
+            "not one kernel argument",
+        ),
+        ({"action": "check", "concerns": [{"name": "x", "units": [{"name": "a"}]}]}, "enabled"),
     ],
 )
 def test_a_bad_request_is_an_answer_and_not_a_traceback(request_: dict[str, object], said: str) -> None:
@@ -159,19 +172,94 @@ def test_the_undo_script_is_shell_and_does_what_it_says(tmp_path: Path) -> None:
     state = FileState("before", "root", "root", 0o600)
     script = _script(folder, {str(changed): state, str(new): None}, [])
     script = script.replace("/run/pinion-converge.lock", str(tmp_path / "lock"))
+    script = script.replace("/etc/systemd/system/", f"{tmp_path}/").replace("/run/", f"{tmp_path}/")
+    (tmp_path / "pinion-undo.service").write_text("")
     subprocess.run(["/bin/sh", "-eu"], input=script, text=True, check=True)
     assert changed.read_text() == "before"
     assert not new.exists()
     assert not folder.exists()
+    assert not (tmp_path / "pinion-undo.service").exists()
     changed.write_text("confirmed")
     subprocess.run(["/bin/sh", "-eu"], input=script, text=True, check=True)
     assert changed.read_text() == "confirmed"
 
 
 def test_the_report_is_json() -> None:
-    report = engine.Report((engine.Change("file", "/x", "a", "b"),), confirm=True, waited=1.5)
+    change = found.Change("c", "file", "/x", "a", "b")
+    report = engine.Report((change,), confirm=("c",), waited=1.5, reboot=("/y",), notes=("z",))
     assert json.loads(json.dumps(report.as_json())) == {
-        "changes": [{"kind": "file", "subject": "/x", "before": "a", "after": "b"}],
-        "confirm": True,
+        "changes": [{"concern": "c", "kind": "file", "subject": "/x", "before": "a", "after": "b"}],
+        "confirm": ["c"],
         "waited": 1.5,
+        "reboot": ["/y"],
+        "notes": ["z"],
     }
+
+
+def test_what_runs_at_boot_reloads_nothing_and_is_a_unit_that_systemd_takes(tmp_path: Path) -> None:
+    script = guard._script(tmp_path / "none", {}, ["ssh.service"])
+    assert '[ "$1" = boot ] || systemctl try-reload-or-restart ssh.service' in script
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("there is no systemd here to read the unit")
+    unit = tmp_path / "pinion-undo.service"
+    unit.write_text(guard._AT_BOOT_TEXT)
+    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
+    assert "pinion-undo" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("name", ["new\nline", "a 'quote", "-rf", "$(reboot)", "ünï", "x" * 200])
+def test_a_hostile_file_name_is_only_a_name(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    me = pwd.getpwuid(os.getuid()).pw_name
+    group = grp.getgrgid(os.getgid()).gr_name
+    real = files.Files()
+    real.put(str(path), FileState("old\n", me, group, 0o644))
+    script = guard._script(tmp_path / "guard", {str(path): None}, []).replace("/run/", f"{tmp_path}/")
+    (tmp_path / "guard").mkdir()
+    subprocess.run(
+        ["/bin/sh", "-eu", "-s", "boot"], input=script.replace("/etc/systemd/", f"{tmp_path}/"), text=True, check=True
+    )
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["pinion-converge.lock", "pinion-undone-guard"]
+
+
+# --- how it starts ----------------------------------------------------------------------------------------------------
+
+
+def packed() -> tuple[str, bytes]:
+    """Digest and zip of the program, as a host gets them."""
+    digest, text = standard_input({}).splitlines()[0].split()
+    return digest, text.encode()
+
+
+def test_the_compiled_program_is_kept_and_taken_again(tmp_path: Path) -> None:
+    digest, text = packed()
+    folder = tmp_path / "cache"
+    first = bootstrap.load(digest, text, str(folder))
+    (kept,) = folder.iterdir()
+    assert (kept.stat().st_mode & 0o777, folder.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert "onhost.main" in first
+    assert bootstrap.load(digest, b"not looked at", str(folder)) == first
+    bootstrap.load("another-version", text, str(folder))
+    assert [entry.name.split("-")[1] for entry in folder.iterdir()] == ["another"]
+
+
+@pytest.mark.parametrize("spoil", ["cut", "changed", "empty"])
+def test_a_spoilt_cache_is_made_anew(tmp_path: Path, spoil: str) -> None:
+    digest, text = packed()
+    first = bootstrap.load(digest, text, str(tmp_path))
+    (kept,) = tmp_path.iterdir()
+    whole = kept.read_bytes()
+    kept.write_bytes({"cut": whole[: len(whole) // 2], "changed": whole[:-1] + b"x", "empty": b""}[spoil])
+    assert bootstrap.load(digest, text, str(tmp_path)) == first
+    assert kept.read_bytes() == whole
+
+
+def test_without_a_place_to_keep_it_the_program_runs_all_the_same(tmp_path: Path) -> None:
+    digest, text = packed()
+    (tmp_path / "file").write_text("")
+    assert "onhost.main" in bootstrap.load(digest, text, str(tmp_path / "file" / "cache"))
+
+
+def test_the_bootstrap_is_what_the_command_runs() -> None:
+    assert len(COMMAND) < 4000
+    assert "\n" not in COMMAND

@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 from unit.hosts.sites import ADMIN, DC, LAB, planned
 
+from pinion.plan.concerns.os_tuning import (
+    ADMIN_USER,
+    AUTHORITIES_FILE,
+    EDGE_USER,
+    KEYS_FOLDER,
+    PRINCIPALS_FOLDER,
+    SSHD_FILE,
+    SYSCTL_FILE,
+)
 from pinion.plan.model import Concern, DeviceKind, Plan
-from pinion.plan.os_tuning import ADMIN_USER, EDGE_USER, KEYS_FOLDER, SSHD_FILE, SYSCTL_FILE
 
 
 def concern(plan: Plan, kind: DeviceKind) -> Concern:
@@ -16,12 +24,12 @@ def concern(plan: Plan, kind: DeviceKind) -> Concern:
 
 @pytest.fixture(scope="module")
 def lab() -> Plan:
-    return planned(LAB)
+    return planned(LAB, concerns=None)
 
 
 @pytest.fixture(scope="module")
 def real() -> Plan:
-    return planned(DC)
+    return planned(DC, concerns=None)
 
 
 def test_every_host_has_it(lab: Plan, real: Plan) -> None:
@@ -108,3 +116,23 @@ def test_names_are_unique_within_a_concern(lab: Plan, real: Plan) -> None:
             [*stated.packages, *stated.packages_absent],
         ):
             assert len(names) == len(set(names))
+
+
+def test_an_authority_of_the_site_counts_for_administrators_alone() -> None:
+    stated = concern(planned(LAB, access={"authorities": [ADMIN], "principals": ["site-admins"]}), DeviceKind.PI)
+    files = {file.path: file.content for file in stated.files}
+    assert files[AUTHORITIES_FILE] == f"{ADMIN}\n"
+    assert files[f"{PRINCIPALS_FOLDER}/{ADMIN_USER}"] == "site-admins\n"
+    assert f"/etc/sudoers.d/60-pinion-{ADMIN_USER}" in files
+    assert f"{KEYS_FOLDER}/{ADMIN_USER}" not in files
+    assert ADMIN_USER in [user.name for user in stated.users]
+    lines = files[SSHD_FILE].splitlines()
+    # sshd takes no certificate for a user without a file of principals: not for the image's own login
+    assert {f"TrustedUserCAKeys {AUTHORITIES_FILE}", f"AuthorizedPrincipalsFile {PRINCIPALS_FOLDER}/%u"} <= set(lines)
+    assert {path for path in files if path.startswith(PRINCIPALS_FOLDER)} == {f"{PRINCIPALS_FOLDER}/{ADMIN_USER}"}
+    assert {claim.name: claim.expected for claim in stated.claims}["sshd.trustedusercakeys"] == AUTHORITIES_FILE
+
+
+def test_without_an_authority_no_certificate_counts(lab: Plan) -> None:
+    (file,) = [file for file in concern(lab, DeviceKind.PI).files if file.path == SSHD_FILE]
+    assert "TrustedUserCAKeys" not in file.content

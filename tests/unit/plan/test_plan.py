@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from pinion.plan import Plan, plan
 from pinion.plan.diff import differences
-from pinion.plan.model import DeviceKind
+from pinion.plan.model import Concern, DeviceKind, HostFile
 from pinion.site.model import Site
 
 ROOT = Path(__file__).parents[3]
@@ -182,3 +182,20 @@ def test_insertion_and_reordering_move_nothing(chosen: set[int], extra: int, see
         assert after[key] == value
     pis = [device for device in planned(grown).devices if device.kind is DeviceKind.PI]
     assert len({device.primary_address for device in pis}) == len(pis) == len(chosen | {extra})
+
+
+def test_a_secret_file_s_content_is_in_no_difference() -> None:
+    before = planned(stated("lab"))
+    host = before.hosts[0]
+
+    def with_file(content: str) -> Plan:
+        concern = Concern(name="secret", files=(HostFile(path="/k", content=content, mode="0600", secret=True),))
+        changed = host.model_copy(update={"concerns": {**host.concerns, "secret": concern}})
+        return before.model_copy(update={"hosts": (changed, *before.hosts[1:])})
+
+    one, two = with_file("sesame-1"), with_file("sesame-2")
+    for old, new in ((before, one), (one, two), (one, before)):
+        found = differences(old, new)
+        assert len(found) == 1
+        assert "sesame" not in found[0].model_dump_json() + str(found[0])
+    assert differences(one, two)[0].path.endswith("concerns.secret.files./k")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pinion.plan import plan
+from pinion.plan.hosts import concern_names
 from pinion.plan.model import HostPlan, Plan
 from pinion.site.loader import load
 
@@ -56,6 +57,7 @@ def ansible_variables(host: HostPlan, access: Login) -> dict[str, object]:
         "ansible_python_interpreter": "/usr/bin/python3",
         "ansible_ssh_common_args": shlex.join(ssh_options(access)),
         "pinion_host": host.model_dump(mode="json"),
+        "pinion_concerns": list(concern_names()),
     }
     if access.key is not None:
         found["ansible_ssh_private_key_file"] = str(access.key)
@@ -69,6 +71,7 @@ def pyinfra_data(host: HostPlan, access: Login) -> dict[str, object]:
         "ssh_user": host.user,
         "ssh_strict_host_key_checking": "yes",
         "pinion_host": host.model_dump(mode="json"),
+        "pinion_concerns": list(concern_names()),
     }
     if access.key is not None:
         found |= {"ssh_key": str(access.key), "ssh_allow_agent": False, "ssh_look_for_keys": False}

@@ -52,13 +52,32 @@ class Port(BaseModel):
     speeds: Annotated[tuple[Speed, ...], Field(min_length=1)]
 
 
-class Board(Hardware):
-    """A single-board computer. *pcie* tells whether a PCIe HAT can be attached; *memory_mib* its memory.
+class FanStep(BaseModel):
+    """One step of a fan curve: from *temperature* on, in 10^-3 degrees Celsius, the fan runs at *speed* (PWM, 0 to 255).
 
-    *max_mtu* is the largest MTU, in bytes, that the maker promises for its port.
+    It goes back one step when the temperature has fallen *hysteresis* below it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    temperature: Annotated[int, Field(ge=0, le=100_000)]
+    hysteresis: Annotated[int, Field(ge=0, le=50_000)]
+    speed: Annotated[int, Field(ge=0, le=255)]
+
+
+class Board(Hardware):
+    """A single-board computer. *pcie* tells whether a PCIe HAT can be attached; *memory_mib* its memory, *cores* its processors.
+
+    *max_mtu* is the largest MTU, in bytes, that the maker promises for its port. *fan_curve* are the steps of the fan that its firmware
+    drives; empty where it drives none. *usb_current* tells whether its firmware takes ``usb_max_current_enable``. *boot_devices* are those
+    that its EEPROM can start from.
     """
 
     memory_mib: int
+    cores: Annotated[int, Field(ge=1)] = 4
+    fan_curve: Annotated[tuple[FanStep, ...], Field(max_length=4)] = ()
+    usb_current: bool = False
+    boot_devices: Annotated[tuple[Literal["sd", "nvme", "usb", "network"], ...], Field(min_length=1)]
     pcie: bool
     architecture: Literal["arm64", "amd64"]
     port: Port
@@ -66,12 +85,20 @@ class Board(Hardware):
 
 
 class Hat(Entry):
-    """An accelerator HAT. *boards* lists the boards that can take it; *tops* is the maker's figure in 10^12 operations per second."""
+    """An accelerator HAT. *boards* lists the boards that can take it; *tops* is the maker's figure in 10^12 operations per second.
+
+    *pcie_generation* is the generation of the link that it is made for. *packages* drive it; *conflicts* drive another chip and cannot
+    be installed beside them. *packages_from* is the platform whose archive has them.
+    """
 
     manufacturer: str
     model: str
     chip: Literal["hailo-8l", "hailo-8", "hailo-10h"]
     tops: int
+    pcie_generation: Literal[2, 3]
+    packages: Annotated[tuple[str, ...], Field(min_length=1)]
+    conflicts: tuple[str, ...] = ()
+    packages_from: str
     boards: Annotated[tuple[str, ...], Field(min_length=1)]
 
 
@@ -102,12 +129,58 @@ class SwitchModel(Hardware):
     lossless: bool
 
 
+class RdmaPort(Port):
+    """A RoCE port of a server. *pci* is the address of its function and *numa_node* the NUMA node that this hangs on, where known."""
+
+    pci: Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")] | None = None
+    numa_node: int | None = None
+
+
+class Nic(Entry):
+    """A model of network card. *ring* is the largest number of descriptors a receive or transmit ring can have, None where it has none.
+
+    *coalescing* tells whether its interrupts can be moderated, *adaptive* whether it can do so by itself; *data_centre_bridging* whether
+    it knows trust modes and PFC (IEEE 802.1Qbb); *offloads* are the kernel's names of the segmentation offloads that can be switched.
+    """
+
+    driver: str
+    ring: int | None = None
+    coalescing: bool = False
+    adaptive: bool = False
+    data_centre_bridging: bool = False
+    offloads: tuple[str, ...] = ()
+
+
+class NumaNode(BaseModel):
+    """One NUMA node: its *cpus* as the kernel's list (``0-55,112-167``) and how many *gpus* hang on it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cpus: str
+    gpus: int = 0
+
+
+class NumaMap(BaseModel):
+    """The NUMA nodes of a server in order, and the hardware *threads* a core has."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    threads: Literal[1, 2]
+    nodes: Annotated[tuple[NumaNode, ...], Field(min_length=1)]
+
+
 class Server(Hardware):
-    """A server profile: *ports* are its ordinary NICs in order, *rdma_ports* its RoCE NICs in order."""
+    """A server profile: *ports* are its ordinary NICs in order, *rdma_ports* its RoCE NICs in order, all of the model *rdma_nic*.
+
+    *numa* is None where no document of the maker says it.
+    """
 
     units: int
     ports: Annotated[tuple[Port, ...], Field(min_length=1)]
-    rdma_ports: tuple[Port, ...] = ()
+    rdma_ports: tuple[RdmaPort, ...] = ()
+    rdma_nic: str | None = None
+    numa: NumaMap | None = None
+    nvswitch: bool = False
     gpus: int = 0
     nvlink: bool = False
     max_mtu: int = 9216
@@ -145,6 +218,7 @@ class Catalog(BaseModel):
     boards: Annotated[dict[str, Board], Field(min_length=1)]
     hats: Annotated[dict[str, Hat], Field(min_length=1)]
     switches: Annotated[dict[str, SwitchModel], Field(min_length=1)]
+    nics: Annotated[dict[str, Nic], Field(min_length=1)]
     servers: Annotated[dict[str, Server], Field(min_length=1)]
     platforms: Annotated[dict[str, Platform], Field(min_length=1)]
 

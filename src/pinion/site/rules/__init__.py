@@ -7,7 +7,19 @@ from pathlib import Path
 
 from pinion.site import catalog
 from pinion.site.errors import Report
-from pinion.site.rules import access, addresses, cluster, fabric, hardware, networks, ports, serving
+from pinion.site.rules import (
+    access,
+    addresses,
+    cluster,
+    fabric,
+    hardware,
+    hosts,
+    networks,
+    nodes,
+    ports,
+    rollout,
+    serving,
+)
 from pinion.site.rules.facts import Facts
 from pinion.site.shape import Shaped
 
@@ -20,6 +32,9 @@ TOPICS: tuple[Callable[[Facts], None], ...] = (
     fabric.check,
     serving.check,
     access.check,
+    hosts.check,
+    nodes.check,
+    rollout.check,
 )
 
 

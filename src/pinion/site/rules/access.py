@@ -23,9 +23,16 @@ KEY_TYPES = {
 
 def check(facts: Facts) -> None:
     """All rules about access."""
+    for key, written in (("admins", facts.site.access.admins), ("authorities", facts.site.access.authorities)):
+        _keys(facts, key, written)
+    if facts.has(("access", "principals")) and not facts.has(("access", "authorities")):
+        facts.report.on_key("ACC-004", ("access", "principals"))
+
+
+def _keys(facts: Facts, key: str, keys: tuple[str, ...]) -> None:
     first: dict[str, int] = {}
-    for index, written in enumerate(facts.site.access.admins):
-        path: Path = ("access", "admins", index)
+    for index, written in enumerate(keys):
+        path: Path = ("access", key, index)
         if "PRIVATE KEY" in written:
             facts.report.on("ACC-003", path)
             continue

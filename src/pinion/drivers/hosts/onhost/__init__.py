@@ -1,6 +1,6 @@
 """The half of the hosts driver that runs on the host itself: it reads, compares and applies one concern, in one go.
 
-Ansible carries it as module code, pyinfra and the SSH driver send it as a zip on standard input; nothing is installed. So both ways to
+Ansible, pyinfra and the SSH driver send it as a zip on standard input (`bundle`, `bootstrap`); nothing is installed. So both ways to
 converge a host do the same thing by construction, in one round trip.
 
 Invariants:

@@ -7,12 +7,14 @@ import os
 import pwd
 from pathlib import Path
 
-from .command import run
-from .machine import UserState
+from .command import reason, run
+from .machine import HostError, UserState
 from .wanted import User
 
 _SHADOW = Path("/etc/shadow")
 _PASSWD = Path("/etc/passwd")
+#: userdel(8), exit values.
+_NO_SUCH_USER, _IN_USE = 6, 8
 
 
 class Accounts:
@@ -53,8 +55,13 @@ class Accounts:
         if user.create_home and not _owns(entry.pw_uid, user.home):
             _make_home(user.home, entry.pw_uid, entry.pw_gid)
 
-    def remove(self, name: str) -> None:
-        run(["userdel", name])
+    def remove(self, name: str) -> str | None:
+        done = run(["userdel", name], check=False)
+        if done.returncode == _IN_USE:
+            return reason(done)
+        if done.returncode not in {0, _NO_SUCH_USER}:
+            raise HostError(f"userdel {name}: exit {done.returncode}: {reason(done)}")
+        return None
 
     def exists(self, name: str) -> bool:
         # Not through NSS: a name that only a directory service knows is not ours to change.

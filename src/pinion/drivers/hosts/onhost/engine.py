@@ -1,338 +1,240 @@
-"""Read, compare, apply: the one order of steps in which a concern comes to be on a host, over any `Machine`.
+"""Check, converge, go back: what a run does on a host, for all its concerns together, over any `Machine`.
 
-Order: packages, users, files (all validated before the first is placed), live kernel parameters, units, reloads. What the journal says a
-concern placed, and the concern no longer states, is taken back in the same run.
+What the journal says a concern placed, and the concern no longer states, is taken back in the same run. A *whole* run also takes back every
+concern that the host has and the plan has not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 
-from .journal import Journal, Original
-from .machine import FileState, HostError, Machine, UnitState, UserState
-from .wanted import Concern, File, Unit
+from .found import Change, Found, diff, leftover, read
+from .history import History, freeze, thaw
+from .journal import Journal
+from .machine import HostError, Machine
+from .placing import CONFIRM_SECONDS, Placing, note_packages
+from .wanted import Concern
 
-#: Time for the controller to log in afresh after a change that could lock it out. Longer than any sane connect with retries.
-CONFIRM_SECONDS = 120
+__all__ = ["CONFIRM_SECONDS", "Change", "Report", "back", "check", "confirm", "converge", "undo"]
 
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One thing that differs: *before* and *after* are short texts, or whole contents for a file."""
-
-    kind: str
-    subject: str
-    before: str
-    after: str
+Work = list[tuple[Concern, Journal]]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run found and did. *confirm* asks for `confirm` over a fresh login; *waited* are seconds spent behind another run."""
+    """What a run found and did. *confirm* names the concerns that ask for `confirm` over a fresh login; *waited* are seconds spent behind
+    another run. *reboot* is what waits for the next boot, *notes* is what stays although its concern is gone, and why.
+    """
 
     changes: tuple[Change, ...]
-    confirm: bool
+    confirm: tuple[str, ...] = ()
     waited: float = 0.0
+    reboot: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, object]:
         """The report as JSON data."""
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The state of everything that the concern or its journal names."""
+@dataclass(slots=True)
+class _Run:
+    """The work of one run: retired concerns first, in an order of their own, then the others in the plan's."""
 
-    installed: frozenset[str]
-    users: dict[str, UserState | None]
-    journal_users: frozenset[str]
-    files: dict[str, FileState | None]
-    sysctls: dict[str, str | None]
-    units: dict[str, UnitState]
+    machine: Machine
+    work: Work
+    history: History = field(default_factory=History)
+    kept: str = ""
+    changes: list[Change] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
+    def read(self) -> Found:
+        return read(self.machine, self.work)
 
-def read(machine: Machine, wanted: Concern, journal: Journal) -> Found:
-    """The state of everything that *wanted* or *journal* names. Changes nothing."""
-    return Found(
-        installed=machine.packages.installed([*wanted.packages, *wanted.packages_absent, *journal.packages]),
-        users={user.name: machine.accounts.read(user) for user in wanted.users},
-        journal_users=frozenset(name for name in journal.users if machine.accounts.exists(name)),
-        files={path: machine.files.read(path) for path in [*(file.path for file in wanted.files), *journal.files]},
-        sysctls={key: machine.kernel.read(key) for key in [*(s.key for s in wanted.sysctls), *journal.sysctls]},
-        units=machine.units.read([*(unit.name for unit in wanted.units), *journal.units]),
-    )
+    def shared(self, concern: Concern) -> frozenset[str]:
+        """The packages that other concerns name or brought."""
+        others = [(other, journal) for other, journal in self.work if other.name != concern.name]
+        return frozenset(name for other, journal in others for name in (*other.packages, *journal.packages))
 
+    def diff(self, concern: Concern, found: Found, journal: Journal) -> list[Change]:
+        return diff(concern, found, journal, self.shared(concern))
 
-def diff(wanted: Concern, found: Found, journal: Journal) -> list[Change]:
-    """What must change, in the order in which it will. Pure."""
-    return [
-        *_package_changes(wanted, found, journal),
-        *_user_changes(wanted, found, journal),
-        *_file_changes(wanted, found, journal),
-        *_sysctl_changes(wanted, found, journal),
-        *_unit_changes(wanted, found, journal),
-        *(Change("reload", name, "reads an old file", "reads the new file") for name in sorted(journal.reload)),
-    ]
+    def shape(self, concern: Concern) -> dict[str, object] | None:
+        """The concern as the history keeps it, None for one that asks for nothing."""
+        return None if concern == Concern(concern.name) else freeze(concern, self.machine.vault.keep)
+
+    def keep_history(self) -> None:
+        """Write the history if it has changed."""
+        text = self.history.to_json()
+        if text != (self.kept or self.machine.journals.read_history().to_json()):
+            self.machine.journals.write_history(self.history)
+        self.kept = text
 
 
-def check(machine: Machine, wanted: Concern) -> Report:
+def check(machine: Machine, wanted: Sequence[Concern], *, whole: bool = False) -> Report:
     """What `converge` would change. Changes nothing and takes no lock."""
-    journal = machine.journals.read(wanted.name)
-    changes = diff(wanted, read(machine, wanted, journal), journal)
-    return Report(tuple(changes), confirm=machine.guard.armed(wanted.name))
+    run = _Run(machine, _work(machine, wanted, whole=whole))
+    found = run.read()
+    changes = [change for concern, journal in run.work for change in run.diff(concern, found, journal)]
+    return _report(machine, run, changes, waited=0.0)
 
 
-def converge(machine: Machine, wanted: Concern, *, wait: float, who: str) -> Report:
-    """Bring the host to *wanted*. Waits up to *wait* seconds behind another run. Raises `HostError`; running again goes on from there."""
+def converge(
+    machine: Machine, wanted: Sequence[Concern], *, wait: float, who: str, whole: bool = False, name: str = ""
+) -> Report:
+    """Bring the host to *wanted*. Waits up to *wait* seconds behind another run. Raises `HostError`; running again goes on from there.
+
+    *name* is what the controller calls the run; `back` with that name takes the host to where it was before.
+    """
     with machine.guard.lock(wait, who) as waited:
-        journal = machine.journals.read(wanted.name)
-        found = read(machine, wanted, journal)
-        changes = diff(wanted, found, journal)
-        if changes or _leftover(wanted, journal):
-            _apply(machine, wanted, found, journal)
-            left = diff(wanted, read(machine, wanted, journal), journal)
-            if left:
-                raise HostError("did not take: " + "; ".join(f"{c.kind} {c.subject} ({c.before!r})" for c in left))
-        return Report(tuple(changes), confirm=machine.guard.armed(wanted.name), waited=waited)
+        return _converge(machine, wanted, whole=whole, name=name, waited=waited)
 
 
-def undo(machine: Machine, name: str, *, wait: float, who: str) -> Report:
-    """Take back all that the concern *name* placed, and only that. Packages that others need, and users' homes, stay."""
-    return converge(machine, Concern(name), wait=wait, who=who)
+def undo(machine: Machine, names: Sequence[str], *, wait: float, who: str, name: str = "") -> Report:
+    """Take back all that the concerns *names* placed, and only that. Packages that others need, and users' homes, stay."""
+    return converge(machine, [Concern(concern) for concern in names], wait=wait, who=who, name=name)
 
 
-def confirm(machine: Machine, wanted: Concern, *, wait: float, who: str) -> None:
-    """Say over a fresh login that the change to *wanted* is good. Raises `HostError` when the host has already put back the old files.
+def back(machine: Machine, run: str, *, wait: float, who: str, name: str = "") -> Report:
+    """Take every concern that the run called *run* changed back to what it was before; what is not from there stays as it is.
 
-    Nothing to confirm and the host as *wanted* means that another run at the same time has confirmed it: that is fine.
+    Only the last run that changed the host can be taken back; of another one nothing is left to go by, and a note says so.
+    """
+    with machine.guard.lock(wait, who) as waited:
+        history = machine.journals.read_history()
+        if not run or history.run != run:
+            last = history.run or "none"
+            return Report(
+                (), waited=waited, notes=(f"run {run} changed nothing here, or another came after it: {last}",)
+            )
+        new = [Concern(concern) for concern, data in history.before.items() if data is None]
+        old = [thaw(data, machine.vault.fetch) for data in history.before.values() if data is not None]
+        return _converge(machine, [*reversed(new), *old], whole=False, name=name, waited=waited)
+
+
+def confirm(machine: Machine, names: Sequence[str], *, wait: float, who: str) -> None:
+    """Say over a fresh login that the change is good; another run may have said so before.
+
+    Raises `HostError` when the host has already put back the old files.
     """
     with machine.guard.lock(wait, who):
-        if not machine.guard.disarm(wanted.name) and check(machine, wanted).changes:
-            raise HostError(
-                f"{wanted.name}: nothing to confirm: the host has already put back what was there before; run again"
-            )
+        late = [name for name in names if not machine.guard.disarm(name) and machine.guard.undone(name)]
+    if late:
+        said = "nothing to confirm: the host has already put back what was there before; run again"
+        raise HostError(f"{', '.join(late)}: {said}")
 
 
-# --- what differs -----------------------------------------------------------------------------------------------------
+def _work(machine: Machine, wanted: Sequence[Concern], *, whole: bool) -> Work:
+    asked = {concern.name for concern in wanted}
+    retired = [Concern(name) for name in machine.journals.names() if whole and name not in asked]
+    return [(concern, _journal(machine, concern.name)) for concern in [*retired, *wanted]]
 
 
-def _package_changes(wanted: Concern, found: Found, journal: Journal) -> list[Change]:
-    missing = [name for name in wanted.packages if name not in found.installed]
-    unwanted = [name for name in wanted.packages_absent if name in found.installed]
-    stale = [name for name in _stale(journal.packages, wanted.packages) if name in found.installed]
-    return [
-        *(Change("package", name, "absent", "installed") for name in missing),
-        *(Change("package", name, "installed", "absent") for name in [*unwanted, *stale]),
-    ]
+def _journal(machine: Machine, name: str) -> Journal:
+    """The journal of a concern, with the contents of secret files."""
+    journal = machine.journals.read(name)
+    for original in journal.files.values():
+        if original.kept is not None:
+            original.content = machine.vault.fetch(original.kept)
+    return journal
 
 
-def _user_changes(wanted: Concern, found: Found, journal: Journal) -> list[Change]:
-    changes = []
-    for user in wanted.users:
-        state = found.users[user.name]
-        target = UserState(user.comment, user.home, user.shell, frozenset(user.groups), home_exists=True)
-        if state is None:
-            changes.append(Change("user", user.name, "absent", _account(target)))
-            continue
-        if not user.create_home:
-            target = UserState(user.comment, user.home, user.shell, frozenset(user.groups), state.home_exists)
-        if state != target:
-            changes.append(Change("user", user.name, _account(state), _account(target)))
-    gone = _stale(journal.users, [user.name for user in wanted.users])
-    return changes + [Change("user", name, "present", "absent") for name in gone if name in found.journal_users]
-
-
-def _account(state: UserState) -> str:
-    groups = f", in {','.join(sorted(state.groups))}" if state.groups else ""
-    home = "" if state.home_exists else " (missing)"
-    return (
-        f"{state.comment}, home {state.home}{home}, shell {state.shell}{groups}{'' if state.whole else ', half made'}"
-    )
-
-
-def _target(file: File) -> FileState:
-    return FileState(file.content, file.owner, file.group, file.mode)
-
-
-def _restored(original: Original) -> FileState | None:
-    if original.content is None or original.owner is None or original.group is None or original.mode is None:
-        return None
-    return FileState(original.content, original.owner, original.group, original.mode)
-
-
-def _file_changes(wanted: Concern, found: Found, journal: Journal) -> list[Change]:
-    targets: list[tuple[str, FileState | None]] = [(file.path, _target(file)) for file in wanted.files]
-    stale = _stale(journal.files, [file.path for file in wanted.files])
-    targets += [(path, _restored(journal.files[path])) for path in stale]
-    return [
-        Change("file", path, *_contents(found.files[path], target))
-        for path, target in targets
-        if found.files[path] != target
-    ]
-
-
-def _contents(before: FileState | None, after: FileState | None) -> tuple[str, str]:
-    """Both contents; owner and mode on a first line where they differ."""
-
-    def shown(state: FileState | None, other: FileState | None) -> str:
-        if state is None:
-            return ""
-        same = other is not None and (state.owner, state.group, state.mode) == (other.owner, other.group, other.mode)
-        return state.content if same else f"({state.owner}:{state.group} {state.mode:04o})\n{state.content}"
-
-    return shown(before, after), shown(after, before)
-
-
-def _sysctl_changes(wanted: Concern, found: Found, journal: Journal) -> list[Change]:
-    targets = [(sysctl.key, sysctl.value) for sysctl in wanted.sysctls]
-    targets += [(key, journal.sysctls[key]) for key in _stale(journal.sysctls, [key for key, _ in targets])]
-    return [
-        Change("sysctl", key, found.sysctls[key] or "not shown", value)
-        for key, value in targets
-        if found.sysctls[key] != value
-    ]
-
-
-def _unit_targets(wanted: Concern, journal: Journal) -> list[Unit]:
-    stale = _stale(journal.units, [unit.name for unit in wanted.units])
-    return [*wanted.units, *(Unit(name, *journal.units[name]) for name in stale)]
-
-
-def _unit_changes(wanted: Concern, found: Found, journal: Journal) -> list[Change]:
-    changes = []
-    for unit in _unit_targets(wanted, journal):
-        target, state = UnitState(unit.enabled, unit.active), found.units[unit.name]
-        if state != target:
-            changes.append(Change("unit", unit.name, _service(state), _service(target)))
-    return changes
-
-
-def _service(state: UnitState) -> str:
-    return f"{'enabled' if state.enabled else 'disabled'}, {'active' if state.active else 'inactive'}"
-
-
-def _leftover(wanted: Concern, journal: Journal) -> bool:
-    """Whether the journal names things that the concern no longer states."""
-    return any(
-        (
-            _stale(journal.packages, wanted.packages),
-            _stale(journal.users, [user.name for user in wanted.users]),
-            _stale(journal.files, [file.path for file in wanted.files]),
-            _stale(journal.sysctls, [sysctl.key for sysctl in wanted.sysctls]),
-            _stale(journal.units, [unit.name for unit in wanted.units]),
-        )
-    )
-
-
-def _stale(placed: Iterable[str], wanted: Iterable[str]) -> list[str]:
-    keep = set(wanted)
-    return [name for name in placed if name not in keep]
-
-
-# --- making it so -----------------------------------------------------------------------------------------------------
-
-
-def _apply(machine: Machine, wanted: Concern, found: Found, journal: Journal) -> None:
-    changed = [file for file in wanted.files if found.files[file.path] != _target(file)]
-    dropped = _stale(journal.files, [file.path for file in wanted.files])
-    _note(wanted, found, journal)
-    machine.journals.write(wanted.name, journal)
-
-    install = [name for name in wanted.packages if name not in found.installed]
-    if install:
-        machine.packages.install(install)
-    for name in wanted.packages_absent:
-        refusal = machine.packages.remove(name) if name in found.installed else None
-        if refusal is not None:
-            raise HostError(f"package {name} must go and cannot: {refusal}")
-    for user in wanted.users:
-        if any(change.subject == user.name for change in _user_changes(wanted, found, journal)):
-            machine.accounts.put(user)
-    _place(machine, wanted, found, journal, changed, dropped)
-    for sysctl in _sysctl_changes(wanted, found, journal):
-        machine.kernel.set(sysctl.subject, sysctl.after)
-    for unit in _unit_targets(wanted, journal):
-        if found.units[unit.name] != UnitState(unit.enabled, unit.active):
-            machine.units.put(unit)
-    for name in sorted(journal.reload):
-        machine.units.reload(name)
-    _take_back(machine, wanted, journal)
-    journal.reload.clear()
-    machine.journals.write(wanted.name, journal)
-
-
-def _note(wanted: Concern, found: Found, journal: Journal) -> None:
-    """Write into *journal* what is about to be placed and what was there; what it says already is older and stays."""
-    journal.packages += [name for name in wanted.packages if name not in {*found.installed, *journal.packages}]
-    new = [user.name for user in wanted.users if found.users[user.name] is None]
-    journal.users += [name for name in new if name not in journal.users]
-    for sysctl in wanted.sysctls:
-        value = found.sysctls[sysctl.key]
-        if value is not None and value != sysctl.value:
-            journal.sysctls.setdefault(sysctl.key, value)
-    for unit in wanted.units:
-        state_of_unit = found.units[unit.name]
-        if state_of_unit != UnitState(unit.enabled, unit.active):
-            journal.units.setdefault(unit.name, (state_of_unit.enabled, state_of_unit.active))
-
-
-def _note_files(found: Found, journal: Journal, changed: list[File], dropped: list[str]) -> None:
-    """As `_note`, for files, and for the units that must then read them."""
-    for file in changed:
-        state = found.files[file.path]
-        notify = sorted(file.notify)
-        known = journal.files.get(file.path)
-        if known is not None:
-            known.notify, known.confirm = notify, file.confirm
-        elif state is None:
-            journal.files[file.path] = Original(None, None, None, None, notify, file.confirm)
+def _converge(machine: Machine, wanted: Sequence[Concern], *, whole: bool, name: str, waited: float) -> Report:
+    run = _Run(machine, _work(machine, wanted, whole=whole), machine.journals.read_history())
+    found = run.read()
+    foretold = [change for concern, journal in run.work for change in run.diff(concern, found, journal)]
+    _remember(run, name)
+    try:
+        if foretold or any(leftover(concern, journal) for concern, journal in run.work):
+            _install(run, found)
+            for concern, journal in run.work:
+                _one(run, concern, journal)
+                _reached(run, concern)
+            _prune(run)
         else:
-            journal.files[file.path] = Original(
-                state.content, state.owner, state.group, state.mode, notify, file.confirm
-            )
-    reload = [name for file in changed for name in file.notify]
-    reload += [name for path in dropped for name in journal.files[path].notify]
-    journal.reload += [name for name in dict.fromkeys(reload) if name not in journal.reload]
+            for concern, _ in run.work:  # a run that was killed at its very end has not noted them
+                _reached(run, concern)
+    finally:
+        run.keep_history()
+        for concern, _ in run.work:
+            # The time for the fresh login starts now: other concerns may have taken long.
+            if foretold and machine.guard.armed(concern.name):
+                machine.guard.arm(concern.name, {}, [], CONFIRM_SECONDS)
+    seen = {(change.concern, change.kind, change.subject) for change in foretold}
+    late = [change for change in run.changes if (change.concern, change.kind, change.subject) not in seen]
+    return _report(machine, run, [*foretold, *late], waited=waited)
 
 
-def _place(
-    machine: Machine, wanted: Concern, found: Found, journal: Journal, changed: list[File], dropped: list[str]
-) -> None:
-    if not changed and not dropped:
+def _report(machine: Machine, run: _Run, changes: list[Change], *, waited: float) -> Report:
+    armed = tuple(concern.name for concern, _ in run.work if machine.guard.armed(concern.name))
+    return Report(tuple(changes), armed, waited, machine.boots.waiting(), tuple(run.notes))
+
+
+def _install(run: _Run, found: Found) -> None:
+    """The packages of all concerns at once: the package system is slow to start.
+
+    When that fails, each concern tries its own: one of them may bring the archive that another needs, and the error names the concern.
+    """
+    missing: list[str] = []
+    for concern, journal in run.work:
+        new = [name for name in concern.packages if name not in found.installed]
+        if new:
+            note_packages(concern, found.installed, journal)
+            run.machine.journals.write(concern.name, journal)
+            missing += new
+    if missing:
+        with suppress(HostError):
+            run.machine.packages.install(list(dict.fromkeys(missing)))
+
+
+def _one(run: _Run, concern: Concern, journal: Journal) -> None:
+    """Bring one concern about; read afresh, because those before it may have changed what it needs."""
+    machine = run.machine
+    found = read(machine, [(concern, journal)])
+    changes = run.diff(concern, found, journal)
+    if not changes and not leftover(concern, journal):
         return
-    for file in changed:
-        problem = machine.files.validate(file)
-        if problem is not None:
-            raise HostError(f"{file.path}: refused by its validation, nothing was replaced: {problem}")
-    _note_files(found, journal, changed, dropped)
-    machine.journals.write(wanted.name, journal)
-    risky = [file.path for file in changed if file.confirm]
-    risky += [path for path in dropped if journal.files[path].confirm]
-    if risky:
-        units = sorted({name for path in risky for name in journal.files[path].notify})
-        machine.guard.arm(wanted.name, {path: found.files[path] for path in risky}, units, CONFIRM_SECONDS)
-    for file in changed:
-        machine.files.put(file.path, _target(file))
-    for path in dropped:
-        original = _restored(journal.files[path])
-        if original is None:
-            machine.files.remove(path)
-        else:
-            machine.files.put(path, original)
+    placing = Placing(machine, concern, found, journal, run.shared(concern))
+    try:
+        placing.apply()
+    except HostError as error:
+        raise HostError(f"{concern.name}: {error}") from error
+    left = run.diff(concern, read(machine, [(concern, journal)]), journal)
+    if left:
+        said = "; ".join(f"{change.kind} {change.subject} ({change.before!r})" for change in left)
+        raise HostError(f"{concern.name}: did not take: {said}")
+    run.changes += changes
+    run.notes += placing.notes
 
 
-def _take_back(machine: Machine, wanted: Concern, journal: Journal) -> None:
-    """Remove what the concern brought and no longer states, and forget it."""
-    for name in _stale(journal.packages, wanted.packages):
-        machine.packages.remove(name)  # a refusal is fine: somebody else needs it now
-        journal.packages.remove(name)
-    for name in _stale(journal.users, [user.name for user in wanted.users]):
-        machine.accounts.remove(name)
-        journal.users.remove(name)
-    for path in _stale(journal.files, [file.path for file in wanted.files]):
-        del journal.files[path]
-    for key in _stale(journal.sysctls, [sysctl.key for sysctl in wanted.sysctls]):
-        del journal.sysctls[key]
-    for name in _stale(journal.units, [unit.name for unit in wanted.units]):
-        del journal.units[name]
+def _remember(run: _Run, name: str) -> None:
+    """Note what the concerns that this run gives another shape were before, for the way back."""
+    history = run.history
+    before = {
+        concern.name: history.reached.get(concern.name)
+        for concern, _ in run.work
+        if history.reached.get(concern.name) != run.shape(concern)
+    }
+    if before:
+        history.before = {**before, **(history.before if history.run == name else {})}
+        history.run = name
+        run.keep_history()
+
+
+def _reached(run: _Run, concern: Concern) -> None:
+    shape = run.shape(concern)
+    if shape is None:
+        run.history.reached.pop(concern.name, None)
+    else:
+        run.history.reached[concern.name] = shape
+
+
+def _prune(run: _Run) -> None:
+    """Drop secrets that nothing needs any more."""
+    journals = [journal for _, journal in run.work]
+    asked = {concern.name for concern, _ in run.work}
+    journals += [run.machine.journals.read(name) for name in run.machine.journals.names() if name not in asked]
+    originals = [original.kept for journal in journals for original in journal.files.values()]
+    run.machine.vault.prune(run.history.secrets() | {kept for kept in originals if kept is not None})

@@ -1,4 +1,4 @@
-"""Whole files: read, validated, replaced by rename."""
+"""Whole files, read, validated, replaced by rename; and folders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from .command import reason, run
-from .machine import FileState, HostError
+from .machine import DirectoryState, FileState, HostError
 from .wanted import File
 
 
@@ -39,18 +39,55 @@ class Files:
         return reason(done) if done.returncode != 0 else None
 
     def put(self, path: str, state: FileState) -> None:
-        try:
-            owner, group = pwd.getpwnam(state.owner).pw_uid, grp.getgrnam(state.group).gr_gid
-        except KeyError as error:
-            raise HostError(f"{path}: {state.owner}:{state.group}: {error.args[0]}") from error
+        owner, group = _ids(path, state.owner, state.group)
         try:
             replace(Path(path), state.content.encode("utf-8", "surrogateescape"), state.mode, owner, group)
         except OSError as error:
             raise HostError(f"{path}: {error.strerror}") from error
 
     def remove(self, path: str) -> None:
-        Path(path).unlink(missing_ok=True)
-        _sync(Path(path).parent)
+        if Path(path).parent.is_dir():
+            Path(path).unlink(missing_ok=True)
+            _sync(Path(path).parent)
+
+    def read_directory(self, path: str) -> DirectoryState | None:
+        try:
+            status = os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if not stat.S_ISDIR(status.st_mode):
+            raise HostError(f"{path}: not a folder; a person must look at it")
+        return DirectoryState(_user(status.st_uid), _group(status.st_gid), stat.S_IMODE(status.st_mode))
+
+    def put_directory(self, path: str, state: DirectoryState) -> None:
+        owner, group = _ids(path, state.owner, state.group)
+        try:
+            Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                os.fchown(descriptor, owner, group)
+                os.fchmod(descriptor, state.mode)
+            finally:
+                os.close(descriptor)
+            _sync(Path(path).parent)
+        except OSError as error:
+            raise HostError(f"{path}: {error.strerror}") from error
+
+    def remove_directory(self, path: str) -> str | None:
+        try:
+            Path(path).rmdir()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return str(error.strerror)
+        return None
+
+
+def _ids(path: str, owner: str, group: str) -> tuple[int, int]:
+    try:
+        return pwd.getpwnam(owner).pw_uid, grp.getgrnam(group).gr_gid
+    except KeyError as error:
+        raise HostError(f"{path}: {owner}:{group}: {error.args[0]}") from error
 
 
 def replace(path: Path, content: bytes, mode: int, owner: int = 0, group: int = 0) -> None:

@@ -1,7 +1,8 @@
 """One run at a time, and confirm-or-undo: the host itself undoes a change that could lock us out unless somebody logs in and confirms it.
 
 The undo is a shell script in the concern's guard folder, started by a transient systemd timer, so it needs neither Python nor a network.
-It does not survive a reboot: files are validated before they are placed, so what a reboot would start is at least valid.
+After a power cut or a reboot nobody can have confirmed: a unit that is there as long as a guard is armed then runs all undos, before what
+they are about is started.
 """
 
 from __future__ import annotations
@@ -17,35 +18,28 @@ from pathlib import Path
 
 from .command import run
 from .files import replace
-from .journal import Journal, from_json
 from .machine import FileState, HostError
+from .notes import STATE
 
-#: Only root reads it: it may hold what was in files that only root could read.
-STATE = Path("/var/lib/pinion")
+#: Runs at boot what nobody has confirmed. In place without systemd's reading it: only a boot needs it.
+_AT_BOOT = Path("/etc/systemd/system/pinion-undo.service")
+_WANTED = Path("/etc/systemd/system/sysinit.target.wants/pinion-undo.service")
+_AT_BOOT_TEXT = f"""\
+# Kept by Pinion while a change waits for its confirmation.
+[Unit]
+Description=Take back what nobody confirmed before the power went
+DefaultDependencies=no
+After=local-fs.target
+Before=sysinit.target network-pre.target ssh.service nftables.service
+RequiresMountsFor={STATE}
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -c 'for undo in {STATE}/guard/*/undo; do [ ! -x "$undo" ] || "$undo" boot; done'
+"""
 LOCK = Path("/run/pinion-converge.lock")
 #: How often a waiting run looks whether it is its turn, in seconds.
 _POLL = 0.2
-
-
-class FileJournals:
-    """Implements `machine.Journals`: one JSON file a concern."""
-
-    def read(self, name: str) -> Journal:
-        path = STATE / "concerns" / f"{name}.json"
-        try:
-            return from_json(path.read_text())
-        except FileNotFoundError:
-            return Journal()
-        except (ValueError, TypeError, KeyError) as error:
-            raise HostError(f"{path}: not a journal of this program: {error}; move it away to start afresh") from error
-
-    def write(self, name: str, journal: Journal) -> None:
-        path = STATE / "concerns" / f"{name}.json"
-        if journal:
-            STATE.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace(path, journal.to_json().encode(), 0o600)
-        else:
-            path.unlink(missing_ok=True)
 
 
 class SystemdGuard:
@@ -77,9 +71,12 @@ class SystemdGuard:
                 if state is not None:
                     _save(staged / str(index), Path(path))
             script = _script(folder, before, units)
+            _mark(name).unlink(missing_ok=True)
             replace(staged / "undo", script.encode("utf-8", "surrogateescape"), 0o700)
+            _keep_over_boot()
             staged.rename(folder)
-        run(["systemctl", "stop", "--", f"{_unit(name)}.timer"], check=False)
+        # The service too: an undo that waits for this run to end must not come before its new time.
+        run(["systemctl", "stop", "--", f"{_unit(name)}.timer", f"{_unit(name)}.service"], check=False)
         run(
             [
                 "systemd-run",
@@ -95,10 +92,16 @@ class SystemdGuard:
     def armed(self, name: str) -> bool:
         return _folder(name).exists()
 
+    def undone(self, name: str) -> bool:
+        return _mark(name).exists()
+
     def disarm(self, name: str) -> bool:
         was = self.armed(name)
         run(["systemctl", "stop", "--", f"{_unit(name)}.timer"], check=False)
         shutil.rmtree(_folder(name), ignore_errors=True)
+        if not any((STATE / "guard").glob("[!.]*")):
+            _WANTED.unlink(missing_ok=True)
+            _AT_BOOT.unlink(missing_ok=True)
         return was
 
 
@@ -118,8 +121,20 @@ def _folder(name: str) -> Path:
     return STATE / "guard" / name
 
 
+def _mark(name: str) -> Path:
+    """There when the host has undone by itself."""
+    return Path(f"/run/pinion-undone-{name}")
+
+
 def _unit(name: str) -> str:
     return f"pinion-undo-{name}"
+
+
+def _keep_over_boot() -> None:
+    replace(_AT_BOOT, _AT_BOOT_TEXT.encode(), 0o644)
+    _WANTED.parent.mkdir(parents=True, exist_ok=True)
+    if not _WANTED.is_symlink():
+        _WANTED.symlink_to(_AT_BOOT)
 
 
 def _save(copy: Path, path: Path) -> None:
@@ -130,7 +145,7 @@ def _save(copy: Path, path: Path) -> None:
 
 def _script(folder: Path, before: Mapping[str, FileState | None], units: Sequence[str]) -> str:
     """The undo, under the lock of a converge run; it does nothing when the folder is gone (confirmed meanwhile)."""
-    lines = ["#!/bin/sh", f"exec 9>>{LOCK}", "flock -w 300 9", f"[ -d {folder} ] || exit 0"]
+    lines = ["#!/bin/sh", f"exec 9>>{LOCK}", "flock 9", f"[ -d {folder} ] || exit 0"]
     for index, (path, state) in enumerate(before.items()):
         if state is None:
             lines.append(f"rm -f {shlex.quote(path)}")
@@ -138,6 +153,8 @@ def _script(folder: Path, before: Mapping[str, FileState | None], units: Sequenc
             target = Path(path)
             temporary = shlex.quote(str(target.with_name(f".{target.name}.pinion-old")))
             lines.append(f"cp -a {folder}/{index} {temporary} && mv -f {temporary} {shlex.quote(path)}")
-    lines += [f"systemctl try-reload-or-restart {shlex.quote(unit)}" for unit in units]
-    lines.append(f"rm -rf {folder}")
+    # At boot nothing has been started yet that reads them.
+    lines += [f'[ "$1" = boot ] || systemctl try-reload-or-restart {shlex.quote(unit)}' for unit in units]
+    lines += [f": >{_mark(folder.name)}", f"rm -rf {folder}"]
+    lines.append(f"ls {folder.parent}/*/undo >/dev/null 2>&1 || rm -f {_WANTED} {_AT_BOOT}")
     return "\n".join(lines) + "\n"

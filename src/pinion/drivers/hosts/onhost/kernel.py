@@ -1,9 +1,11 @@
-"""Live kernel parameters, by /proc/sys."""
+"""Live kernel parameters and modules, by /proc/sys and /sys/module."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+from .command import run
 from .machine import HostError
 
 _ROOT = Path("/proc/sys")
@@ -23,6 +25,18 @@ class ProcSys:
             _path(key).write_text(value)
         except OSError as error:
             raise HostError(f"sysctl {key} = {value}: {error.strerror}") from error
+
+    def loaded(self, module: str) -> bool:
+        name = module.replace("-", "_")
+        if Path("/sys/module", name).is_dir():
+            return True
+        # Built in without parameters: only this list knows of it.
+        built_in = Path("/lib/modules", os.uname().release, "modules.builtin")
+        lines = built_in.read_text().splitlines() if built_in.is_file() else ()
+        return any(Path(line).name.partition(".")[0].replace("-", "_") == name for line in lines)
+
+    def load(self, module: str) -> None:
+        run(["modprobe", "--", module])
 
 
 def _path(key: str) -> Path:

@@ -1,7 +1,8 @@
-"""One request in, one answer out: what Ansible's module, pyinfra's operation and the SSH driver call.
+"""One request in, one answer out: what Ansible's action, pyinfra's operation and the SSH driver call.
 
-A request is ``{"action": "check" | "apply" | "confirm" | "undo", "concern": {...}, "wait": seconds, "who": text}``; the answer has
-``changes``, ``confirm`` and ``waited``, or ``error``.
+A request is ``{"action": "check" | "apply" | "undo" | "back" | "confirm", "concerns": [...], "wait": seconds, "who": text, "run": text}``.
+With ``"whole": true`` the concerns are all that the host is to have, and any other that it has is taken back. ``back`` takes back what the
+run ``"of"`` changed. The answer is the `engine.Report`, or ``{"error": text}``.
 """
 
 from __future__ import annotations
@@ -13,33 +14,49 @@ from typing import Any
 
 from . import engine, wanted
 from .accounts import Accounts
+from .commands import Shell
 from .files import Files
-from .guard import FileJournals, SystemdGuard
+from .guard import SystemdGuard
 from .kernel import ProcSys
 from .machine import HostError, Machine
+from .notes import FileJournals, FileVault, RunBoots
 from .packages import Dpkg
 from .units import Systemd
 
 
 def this_host() -> Machine:
     """The machine that this program runs on."""
-    return Machine(Dpkg(), Accounts(), Files(), ProcSys(), Systemd(), FileJournals(), SystemdGuard())
+    return Machine(
+        Dpkg(),
+        Accounts(),
+        Files(),
+        ProcSys(),
+        Systemd(),
+        Shell(),
+        FileJournals(),
+        FileVault(),
+        RunBoots(),
+        SystemdGuard(),
+    )
 
 
-def answer(request: Mapping[str, Any], machine: Machine) -> dict[str, object]:
+def answer(request: Mapping[str, Any], machine: Machine) -> engine.Report:
     """Do what *request* asks. Raises `HostError` and `wanted.BadRequestError`."""
-    action = request.get("action")
-    asked = wanted.concern(request["concern"])
-    wait, who = float(request.get("wait", 0)), str(request.get("who", ""))
+    action, whole = request.get("action"), bool(request.get("whole"))
+    asked = [wanted.concern(concern) for concern in request.get("concerns", ())]
+    names = [concern.name for concern in asked]
+    wait, who, run = float(request.get("wait", 0)), str(request.get("who", "")), str(request.get("run", ""))
     if action == "check":
-        return engine.check(machine, asked).as_json()
+        return engine.check(machine, asked, whole=whole)
     if action == "apply":
-        return engine.converge(machine, asked, wait=wait, who=who).as_json()
+        return engine.converge(machine, asked, wait=wait, who=who, whole=whole, name=run)
     if action == "undo":
-        return engine.undo(machine, asked.name, wait=wait, who=who).as_json()
+        return engine.undo(machine, names, wait=wait, who=who, name=run)
+    if action == "back":
+        return engine.back(machine, str(request.get("of", "")), wait=wait, who=who, name=run)
     if action == "confirm":
-        engine.confirm(machine, asked, wait=wait, who=who)
-        return engine.Report((), confirm=False).as_json()
+        engine.confirm(machine, names, wait=wait, who=who)
+        return engine.Report(())
     raise wanted.BadRequestError(f"unknown action {action!r}")
 
 
@@ -51,5 +68,5 @@ def main() -> int:
     except (HostError, wanted.BadRequestError, OSError) as error:  # OSError: the disk is full, or read-only
         sys.stdout.write(json.dumps({"error": str(error)}) + "\n")
         return 2
-    sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.write(json.dumps(said.as_json()) + "\n")
     return 0

@@ -8,6 +8,8 @@ from .command import run
 from .machine import UnitState
 from .wanted import Unit
 
+#: A service may take systemd's own default of 90 s to start, and as long to stop.
+CHANGE_SECONDS = 200
 #: Enabled as far as the next boot is concerned; a static or generated unit cannot be switched.
 _ENABLED = {"enabled", "enabled-runtime", "static", "alias", "indirect", "generated"}
 
@@ -24,13 +26,33 @@ class Systemd:
             name: UnitState(
                 enabled=block.get("UnitFileState", "") in _ENABLED,
                 active=block["ActiveState"] in {"active", "activating", "reloading"},
+                masked=block.get("UnitFileState", "") in {"masked", "masked-runtime"},
             )
             for name, block in zip(names, blocks, strict=True)
         }
 
     def put(self, unit: Unit) -> None:
-        run(["systemctl", "enable" if unit.enabled else "disable", "--", unit.name])
-        run(["systemctl", "start" if unit.active else "stop", "--", unit.name])
+        now = self.read([unit.name])[unit.name]
+        if now.masked and not unit.masked:
+            run(["systemctl", "unmask", "--", unit.name])
+            now = self.read([unit.name])[unit.name]
+        if unit.masked:
+            run(["systemctl", "mask", "--", unit.name])
+        elif now.enabled != unit.enabled:
+            run(["systemctl", "enable" if unit.enabled else "disable", "--", unit.name])
+        if now.active != unit.active:
+            run(["systemctl", "start" if unit.active else "stop", "--", unit.name], seconds=CHANGE_SECONDS)
 
     def reload(self, name: str) -> None:
-        run(["systemctl", "try-reload-or-restart", "--", name])
+        if _is_there(name):
+            run(["systemctl", "try-reload-or-restart", "--", name], seconds=CHANGE_SECONDS)
+
+    def restart(self, name: str) -> None:
+        if _is_there(name):
+            run(["systemctl", "try-restart", "--", name], seconds=CHANGE_SECONDS)
+
+
+def _is_there(name: str) -> bool:
+    """Whether systemd knows the unit: one whose own file has just gone with its concern has nothing left to read."""
+    shown = run(["systemctl", "show", "--property=LoadState", "--value", "--", name]).stdout
+    return shown.strip() not in {"not-found", "masked"}

@@ -1,7 +1,8 @@
-"""What a concern asks of the host: the plan's `Concern`, as it arrives in JSON. Sources and claims are not needed here."""
+"""What a concern asks of the host: the plan's `Concern`, as it arrives in JSON. Sources, claims and evidence are not needed here."""
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,16 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
+class Directory:
+    """See `pinion.plan.model.HostDirectory`; *mode* is a number here."""
+
+    path: str
+    owner: str
+    group: str
+    mode: int
+
+
+@dataclass(frozen=True, slots=True)
 class File:
     """See `pinion.plan.model.HostFile`; *mode* is a number here."""
 
@@ -36,6 +47,10 @@ class File:
     notify: tuple[str, ...]
     validate_command: str | None
     confirm: bool
+    restart: tuple[str, ...] = ()
+    run: tuple[str, ...] = ()
+    needs_reboot: bool = False
+    secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +68,28 @@ class Unit:
     name: str
     enabled: bool
     active: bool
+    masked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """See `pinion.plan.model.HostKernelArgument`. *live* false lets the file be made where there is none."""
+
+    argument: str
+    file: str
+    live: bool
+
+    @property
+    def key(self) -> str:
+        """What another value of the same argument starts with."""
+        return self.argument.partition("=")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """See `pinion.plan.model.HostModule`; those that are not live are in their file, and nothing more."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +100,10 @@ class Concern:
     packages: tuple[str, ...] = ()
     packages_absent: tuple[str, ...] = ()
     users: tuple[User, ...] = ()
+    directories: tuple[Directory, ...] = ()
     files: tuple[File, ...] = ()
+    arguments: tuple[Argument, ...] = ()
+    modules: tuple[Module, ...] = ()
     sysctls: tuple[Sysctl, ...] = ()
     units: tuple[Unit, ...] = ()
 
@@ -76,9 +116,18 @@ def concern(data: Mapping[str, Any]) -> Concern:
             packages=tuple(data.get("packages", ())),
             packages_absent=tuple(data.get("packages_absent", ())),
             users=tuple(_user(entry) for entry in data.get("users", ())),
-            files=tuple(_file(entry) for entry in data.get("files", ())),
+            directories=tuple(_directory(entry) for entry in data.get("directories", ())),
+            files=(*(_file(entry) for entry in data.get("files", ())), *_modules_file(data)),
+            arguments=tuple(
+                Argument(_argument(entry["argument"]), entry["file"], entry["live"])
+                for entry in data.get("kernel_arguments", ())
+            ),
+            modules=tuple(Module(entry["name"]) for entry in data.get("modules", ()) if entry["live"]),
             sysctls=tuple(Sysctl(entry["key"], entry["value"]) for entry in data.get("sysctls", ()) if entry["live"]),
-            units=tuple(Unit(entry["name"], entry["enabled"], entry["active"]) for entry in data.get("units", ())),
+            units=tuple(
+                Unit(entry["name"], entry["enabled"], entry["active"], entry["masked"])
+                for entry in data.get("units", ())
+            ),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadRequestError(f"not a concern of a Pinion plan: {error!r}") from error
@@ -98,10 +147,8 @@ def _user(entry: Mapping[str, Any]) -> User:
 
 
 def _file(entry: Mapping[str, Any]) -> File:
-    if not entry["path"].startswith("/"):
-        raise ValueError(f"{entry['path']!r} is not an absolute path")
     return File(
-        path=entry["path"],
+        path=_absolute(entry["path"]),
         owner=entry["owner"],
         group=entry["group"],
         mode=int(entry["mode"], 8),
@@ -109,7 +156,39 @@ def _file(entry: Mapping[str, Any]) -> File:
         notify=_texts(entry["notify"]),
         validate_command=entry["validate_command"],
         confirm=entry["confirm"],
+        restart=_texts(entry["restart"]),
+        run=_texts(entry["run"]),
+        needs_reboot=entry["needs_reboot"],
+        secret=entry["secret"],
     )
+
+
+def _directory(entry: Mapping[str, Any]) -> Directory:
+    return Directory(_absolute(entry["path"]), entry["owner"], entry["group"], int(entry["mode"], 8))
+
+
+def _modules_file(data: Mapping[str, Any]) -> list[File]:
+    """modules-load.d(5): what a boot loads."""
+    names = [entry["name"] for entry in data.get("modules", ())]
+    if not names:
+        return []
+    lines = [f"# Kept by Pinion (concern {data['name']}); changes made here are undone by the next run.", *names]
+    path = f"/etc/modules-load.d/pinion-{data['name'].replace('_', '-')}.conf"
+    return [File(path, "root", "root", 0o644, "\n".join(lines) + "\n", (), None, confirm=False)]
+
+
+def _argument(text: str) -> str:
+    if not text or text.split() != [text]:
+        raise ValueError(f"{text!r} is not one kernel argument")
+    return text
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/"):
+        raise ValueError(f"{path!r} is not an absolute path")
+    if "\0" in path or posixpath.normpath(path) != path:
+        raise ValueError(f"{path!r} is not a plain path")
+    return path
 
 
 def _texts(entries: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,53 @@
+"""What is asked of a host in one run, from its HostPlan: the same request whoever carries it."""
+
+from __future__ import annotations
+
+import getpass
+import platform
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+#: The environment variable that names the run for the hosts, so that `pinion converge --undo` can take it back.
+RUN_VARIABLE = "PINION_RUN"
+#: The environment variable that names a run to take back instead.
+UNDO_VARIABLE = "PINION_UNDO"
+#: Seconds to wait for another run on the same host.
+WAIT = 300
+#: Parts of a concern that only checks and people need.
+_NOT_SENT = frozenset({"claims"})
+
+
+class UnknownConcernError(ValueError):
+    """A name that no concern has; the text names the ones that there are."""
+
+
+def selection(host: Mapping[str, Any], known: Iterable[str], only: Iterable[str] = ()) -> dict[str, Any]:
+    """``concerns`` and ``whole`` of a request for *host*, a HostPlan as JSON data, in the plan's order.
+
+    With *only*, just the concerns of these names; one that the plan does not give to this host is taken back. Else all concerns, and what
+    the host has beyond them is taken back too. Raises `UnknownConcernError` for a name that is not one of *known*.
+    """
+    names, wanted = tuple(only), host["concerns"]
+    known = tuple(known)
+    for name in names:
+        if name not in known:
+            raise UnknownConcernError(f"there is no concern {name!r}; there are {', '.join(known)}")
+    chosen = [_sent(concern) for name, concern in wanted.items() if not names or name in names]
+    retired = [{"name": name} for name in names if name not in wanted]
+    return {"concerns": [*retired, *chosen], "whole": not names}
+
+
+def task(variables: Mapping[str, str]) -> dict[str, str]:
+    """The ``action`` of a request that changes hosts, with the names of runs, as the environment *variables* state them."""
+    if undone := variables.get(UNDO_VARIABLE):
+        return {"action": "back", "of": undone, "run": variables.get(RUN_VARIABLE, "")}
+    return {"action": "apply", "run": variables.get(RUN_VARIABLE, "")}
+
+
+def who(program: str) -> str:
+    """Who asks, for a run on the same host that has to wait."""
+    return f"{program} of {getpass.getuser()} on {platform.node()}"
+
+
+def _sent(concern: Mapping[str, Any]) -> dict[str, Any]:
+    return {part: value for part, value in concern.items() if part not in _NOT_SENT}

@@ -1,0 +1,90 @@
+"""The concern `container_runtime`: containerd on GPU servers, with NVIDIA's runtime and devices by CDI."""
+
+from __future__ import annotations
+
+from pinion.plan.context import HostContext
+from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostModule, HostUnit
+from pinion.plan.texts import kept_by
+
+NAME = "container_runtime"
+CONFIG_FILE = "/etc/containerd/config.toml"
+UNIT = "containerd.service"
+#: Where NVIDIA's toolkit and others describe devices (Container Device Interface specification).
+CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
+#: Of NVIDIA Container Toolkit 1.18 and later: writes the description anew when the driver or its devices change.
+CDI_UNIT = "nvidia-cdi-refresh.path"
+
+
+def container_runtime(host: HostContext) -> Concern | None:
+    """The concern for *host*: GPU servers with GPUs; a lab machine's containerd belongs to the lab's cluster."""
+    if host.settings.container_runtime is None or host.kind is not DeviceKind.GPU_SERVER or host.lab:
+        return None
+    return Concern(
+        name=NAME,
+        packages=("containerd", "nvidia-container-toolkit", "runc"),
+        files=(
+            HostFile(
+                path=CONFIG_FILE,
+                content=configuration(),
+                restart=(UNIT,),
+                validate_command="containerd --config %s config dump >/dev/null",
+            ),
+        ),
+        modules=(
+            HostModule(name="overlay", source="Kubernetes documentation, Container Runtimes: images are layers of it"),
+        ),
+        units=(
+            HostUnit(name=UNIT, enabled=True, active=True),
+            HostUnit(name=CDI_UNIT, enabled=True, active=True),
+        ),
+        claims=(
+            HostClaim(
+                name="runtimes",
+                claim="containerd's runtimes are",
+                command="containerd config dump | sed -n 's/^ *\\[plugins.*\\.containerd\\.runtimes\\.\\([a-z]*\\)\\]$/\\1/p' "
+                "| sort | paste -sd ' '",
+                expected="nvidia runc",
+            ),
+            HostClaim(
+                name="devices",
+                claim="all GPUs are described for containers as",
+                command="nvidia-ctk cdi list 2>/dev/null | grep -x nvidia.com/gpu=all",
+                expected="nvidia.com/gpu=all",
+            ),
+        ),
+    )
+
+
+def configuration() -> str:
+    """containerd-config.toml(5), version 2: what containerd 1.7 (Debian 13) reads and 2.x still understands."""
+    cri = 'plugins."io.containerd.grpc.v1.cri"'
+    folders = ", ".join(f'"{folder}"' for folder in CDI_FOLDERS)
+    return "\n".join(
+        [
+            kept_by(NAME),
+            "version = 2",
+            "",
+            f"[{cri}]",
+            "# containerd, docs/cri/config.md: devices by name (nvidia.com/gpu=0), described in these folders",
+            "enable_cdi = true",
+            f"cdi_spec_dirs = [{folders}]",
+            "",
+            f"[{cri}.containerd]",
+            "# a pod that wants no GPU has nothing to do with NVIDIA's runtime; those that do name the class, or their device by CDI",
+            'default_runtime_name = "runc"',
+            "",
+            f"[{cri}.containerd.runtimes.runc]",
+            'runtime_type = "io.containerd.runc.v2"',
+            f"[{cri}.containerd.runtimes.runc.options]",
+            "# Kubernetes documentation, Container Runtimes: one owner of control groups, as the kubelet's cgroupDriver",
+            "SystemdCgroup = true",
+            "",
+            "# NVIDIA Container Toolkit, installation guide",
+            f"[{cri}.containerd.runtimes.nvidia]",
+            'runtime_type = "io.containerd.runc.v2"',
+            f"[{cri}.containerd.runtimes.nvidia.options]",
+            'BinaryName = "/usr/bin/nvidia-container-runtime"',
+            "SystemdCgroup = true",
+            "",
+        ]
+    )

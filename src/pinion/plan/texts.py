@@ -1,0 +1,20 @@
+"""Lines that many files of concerns begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pinion.plan.model import HostSysctl
+
+
+def kept_by(concern: str) -> str:
+    """The first line of a file that *concern* owns."""
+    return f"# Kept by Pinion (concern {concern}); changes made here are undone by the next run."
+
+
+def sysctl_lines(concern: str, sysctls: Iterable[HostSysctl]) -> str:
+    """A file for /etc/sysctl.d: every parameter below its source."""
+    lines = [kept_by(concern), ""]
+    for sysctl in sysctls:
+        lines += [f"# {sysctl.source}", f"{sysctl.key} = {sysctl.value}"]
+    return "\n".join(lines) + "\n"

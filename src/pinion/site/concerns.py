@@ -1,0 +1,125 @@
+"""The settings of the hosts' concerns, as the site file states them under `concerns:`.
+
+A key that is present (``{}`` is enough) gives the concern to every host that it applies to; an absent key means that no host has it, and
+the next run takes back what it had placed. `os_tuning` is on every host and has no key.
+
+To add a concern: one `Statement` with its settings here, one field of `Concerns` (``base: Base | None = says("…", default=None)``), and
+what `pinion.plan.hosts` says. Each default says where its value comes from.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pinion.site.node_concerns import (
+    Accelerator,
+    ContainerRuntime,
+    CpuIsolation,
+    GpuDriver,
+    GpuTuning,
+    KubeNode,
+    NicTuning,
+    PiBoot,
+    PiTuning,
+    PowerThermal,
+)
+from pinion.site.statement import DnsLabel, Duration, Statement, TimeWindow, says
+
+#: IANA service names and port numbers: 0 is reserved.
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class Base(Statement):
+    """What any Debian host has: packages, time zone, locale, host name, clock, journal limits, security updates."""
+
+    time_zone: str = says(
+        "Time zone of the hosts, from the IANA database. One for all, so that logs of hosts compare.", default="Etc/UTC"
+    )
+    locale: Annotated[str, Field(max_length=40)] = says(
+        "Locale of the hosts, such as `C.UTF-8` or `de_DE.UTF-8`; any but `C.UTF-8` brings the package locales-all (over 200 MB).",
+        default="C.UTF-8",
+    )
+    time_servers: tuple[str, ...] = says(
+        "NTP servers, names or addresses. Unstated: the management hosts give the time to the others, and take it from Debian's pool.",
+        default=(),
+    )
+    step_limit: Duration = says(
+        "Largest correction of a running host's clock; a larger one is refused and told (chrony's maxchange). At boot any is taken.",
+        default="1000s",
+    )
+    journal_mib: Annotated[int, Field(ge=16, le=65536)] = says(
+        "Most that the journal takes of a host's disk, in MiB.", default=256
+    )
+    update_window: TimeWindow = says(
+        "When security updates are installed: `daily` or a day, then from-to in the hosts' time zone.",
+        default="daily 02:00-05:00",
+    )
+
+
+class Watchdog(Statement):
+    """The hardware watchdog, kept alive by systemd: a host that hangs resets itself."""
+
+    timeout: Duration = says(
+        "Time without a sign of life after which the hardware resets the host, 10s to 10min.", default="30s"
+    )
+    reboot_timeout: Duration = says(
+        "Time that the last part of a shutdown may take before the hardware resets the host, 1min to 30min.",
+        default="5min",
+    )
+
+
+class NodeMetrics(Statement):
+    """Prometheus' node exporter on port 9100, with what Pinion knows of the host beside its own metrics."""
+
+    interval: Duration = says("How often Pinion's own metrics are written, 15s to 1h.", default="1min")
+
+
+class AllowedFlow(Statement):
+    """A flow that Pinion does not know of: who may talk to which hosts, on which ports."""
+
+    sources: Annotated[tuple[str, ...], Field(min_length=1)] = says("Networks by name, or prefixes.")
+    hosts: Annotated[tuple[DnsLabel, ...], Field(min_length=1)] = says("Hosts, or groups of Pis, by name.")
+    protocol: Literal["tcp", "udp"] = says("`tcp` or `udp`.", default="tcp")
+    ports: Annotated[tuple[Port, ...], Field(min_length=1)] = says("Destination ports.")
+    why: str = says("What for; it stands beside the rule.", default="")
+
+
+class Firewall(Statement):
+    """nftables from the plan's flows: who talks to whom, on which port; everything else is dropped."""
+
+    operators: tuple[str, ...] = says(
+        "Prefixes that people and controllers log in from, beside the management networks and the management hosts.",
+        default=(),
+    )
+    allow: dict[DnsLabel, AllowedFlow] = says("Further flows, by name.", default={})
+
+
+class Concerns(Statement):
+    """What the hosts get, by concern."""
+
+    base: Base | None = says(
+        "Packages, time zone, locale, host name, clock, journal limits, security updates.", default=None
+    )
+    watchdog: Watchdog | None = says("The hardware watchdog.", default=None)
+    node_metrics: NodeMetrics | None = says("Metrics of the hosts, for Prometheus.", default=None)
+    firewall: Firewall | None = says("A firewall on every host, from the plan's flows.", default=None)
+    pi_boot: PiBoot | None = says("On Pis: what the firmware reads, and what the kernel is started with.", default=None)
+    pi_tuning: PiTuning | None = says("On Pis: network, CPU governor, swap, wear of SD cards.", default=None)
+    gpu_tuning: GpuTuning | None = says("On GPU servers: kernel parameters for long fat streams.", default=None)
+    cpu_isolation: CpuIsolation | None = says(
+        "On GPU servers: cores for workloads, cores for interrupts, and the pages that stay.", default=None
+    )
+    nic_tuning: NicTuning | None = says(
+        "On GPU servers: the RDMA NICs, as the traffic classes need them.", default=None
+    )
+    power_thermal: PowerThermal | None = says("On Pis: heat and power, for Prometheus and for routers.", default=None)
+    accelerator: Accelerator | None = says("On Pis with a HAT: the packages of its chip.", default=None)
+    kube_node: KubeNode | None = says("On GPU servers: the kubelet's CPU and topology managers.", default=None)
+    container_runtime: ContainerRuntime | None = says(
+        "On GPU servers: containerd with NVIDIA's runtime and devices by CDI.", default=None
+    )
+    gpu_driver: GpuDriver | None = says(
+        "On GPU servers: NVIDIA's driver, GPU modes, metrics of the GPUs.", default=None
+    )

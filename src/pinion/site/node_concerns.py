@@ -1,0 +1,159 @@
+"""The settings of the concerns that only Raspberry Pis or only GPU servers have, as the site file states them under `concerns:`.
+
+A setting that no public document gives a value for is unstated by default, and the kernel's or the maker's own value then stays.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from pinion.site.statement import Duration, Percentage, Statement, says
+
+
+class PiTuning(Statement):
+    """Network backlog and interrupt spreading, CPU governor, swap in compressed memory, less wear on SD cards."""
+
+    governor: Literal["performance", "schedutil", "ondemand"] = says(
+        "CPU frequency governor. `performance` spares an answer the climb from the lowest frequency.",
+        default="performance",
+    )
+    zram: Percentage | None = says(
+        "Swap in compressed memory, as a share of the memory; `0%` for none. Unstated: 50% (zram-generator's default), and none on "
+        "Pis that are nodes of the cluster, because a kubelet refuses to start beside swap. Swap on the SD card is always off.",
+        default=None,
+    )
+    journal: Literal["volatile", "persistent"] = says(
+        "Where the journal lives. `volatile`: in memory, so that logs do not wear the card and are gone after a reboot.",
+        default="volatile",
+    )
+
+
+class GpuTuning(Statement):
+    """Kernel parameters for long fat streams between GPU servers. There is nothing to state."""
+
+
+#: What a Raspberry Pi's boot EEPROM can start from (Raspberry Pi documentation, boot EEPROM, BOOT_ORDER).
+BootDevice = Literal["sd", "nvme", "usb", "network"]
+
+
+class FanPoint(Statement):
+    """One step of the fan."""
+
+    celsius: Annotated[int, Field(ge=20, le=90)] = says("Temperature from which on it counts, in degrees Celsius.")
+    speed: Percentage = says("Speed of the fan, such as `50%`.")
+    hysteresis: Annotated[int, Field(ge=1, le=20)] = says(
+        "How far below the temperature must fall until the step ends, in degrees Celsius.", default=5
+    )
+
+
+class PiBoot(Statement):
+    """config.txt, kernel command line and boot EEPROM. It counts from the next boot on; the host says that it needs one."""
+
+    usb_current: bool = says(
+        "Whether a Pi 5 gives its USB ports 1.6 A in all; needs a power supply of 5 A. Else 0.6 A.", default=True
+    )
+    fan_curve: Annotated[tuple[FanPoint, ...], Field(max_length=4)] = says(
+        "Up to four steps of the fan, coolest first. Unstated: the board's own.", default=()
+    )
+    boot_order: Annotated[tuple[BootDevice, ...], Field(min_length=1)] | None = says(
+        "What a Pi starts from, first to last, and then from the start again. Unstated: `[sd, nvme, usb]`, as far as the board can.",
+        default=None,
+    )
+
+
+class CpuIsolation(Statement):
+    """Which cores of a GPU server are left to workloads, and where interrupts of GPUs and RDMA NICs go."""
+
+    system_cores: Annotated[int, Field(ge=1, le=64)] = says(
+        "Physical cores of every NUMA node that are kept for the operating system, the kubelet and what is not pinned.",
+        default=2,
+    )
+    interrupt_cores: Annotated[int, Field(ge=1, le=64)] = says(
+        "Physical cores of every NUMA node that are kept for the interrupts of its GPUs and RDMA NICs.", default=2
+    )
+    hugepages_2m: Annotated[int, Field(ge=0, le=1_000_000)] = says(
+        "Pages of 2 MiB that every NUMA node keeps from boot on. 0, as the kernel: no document says what a site's workloads need.",
+        default=0,
+    )
+    hugepages_1g: Annotated[int, Field(ge=0, le=4096)] = says(
+        "Pages of 1 GiB that every NUMA node keeps from boot on; they can only be had at boot. 0, as the kernel.",
+        default=0,
+    )
+
+
+class NicTuning(Statement):
+    """RDMA NICs of GPU servers: names, rings, interrupt moderation, offloads, MTU, and the RoCE side of the traffic classes."""
+
+    ring: Annotated[int, Field(ge=64, le=65536)] | None = says(
+        "Descriptors of every receive and transmit ring. Unstated: as many as the card can have.", default=None
+    )
+    rx_usecs: Annotated[int, Field(ge=0, le=1000)] | None = says(
+        "Microseconds from a received packet to its interrupt. Unstated: the card adapts by itself.", default=None
+    )
+    tx_usecs: Annotated[int, Field(ge=0, le=1000)] | None = says(
+        "Microseconds from a sent packet to its interrupt. Unstated: the card adapts by itself.", default=None
+    )
+    offloads: bool = says(
+        "Whether segments are cut and put together by the card and the kernel (TSO, GSO, GRO). RDMA is not concerned; what else uses "
+        "these links is long streams, which they are for.",
+        default=True,
+    )
+
+
+class PowerThermal(Statement):
+    """Temperature, throttling and undervoltage of Pis, for Prometheus and for routers."""
+
+    warm_at: Annotated[int, Field(ge=40, le=84)] = says(
+        "From which temperature on a node is `warm`, in degrees Celsius. The firmware holds a Pi back from 80 on, and the fan's last step "
+        "is at 75 (Raspberry Pi documentation).",
+        default=75,
+    )
+    interval: Duration = says(
+        "How often it is read, 5s to 5min. A state is believed for three times as long.", default="10s"
+    )
+
+
+class Accelerator(Statement):
+    """The packages of the accelerator on a Pi's HAT, by its chip. There is nothing to state."""
+
+
+class KubeNode(Statement):
+    """What the kubelets of GPU servers are told beyond their cluster's own configuration. Needs `cpu_isolation`."""
+
+    topology_policy: Literal["best-effort", "restricted", "single-numa-node"] = says(
+        "How strictly a pod's CPUs and devices come from few NUMA nodes. `restricted`: from as few as they fit in, so that a pod with all "
+        "GPUs still runs; `single-numa-node` refuses that one (Kubernetes documentation, Topology Manager).",
+        default="restricted",
+    )
+    topology_scope: Literal["container", "pod"] = says(
+        "Whether that is asked for each container or for the pod as a whole; `container` is the kubelet's own.",
+        default="container",
+    )
+
+
+class ContainerRuntime(Statement):
+    """containerd on GPU servers, with NVIDIA's runtime and devices by CDI. There is nothing to state."""
+
+
+#: Three or two numbers, as NVIDIA counts its data centre drivers: 580.95.05, 570.195.03.
+DriverVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]{3}\.[0-9]{1,3}(\.[0-9]{1,3})?$")]
+#: A MIG profile: compute slices, memory, and what it has besides (NVIDIA Multi-Instance GPU user guide).
+MigProfile = Annotated[str, StringConstraints(pattern=r"^[1-7]g\.[0-9]{1,3}gb(\+me|\+gfx)?$")]
+
+
+class GpuDriver(Statement):
+    """NVIDIA's driver with fabric manager and persistence daemon in one version, MIG, MPS, and metrics by DCGM."""
+
+    version: DriverVersion = says(
+        'Version of the driver, in quotes, such as `"580.95.05"`. There is no default: which one a site runs is its own decision.'
+    )
+    mig: Annotated[tuple[MigProfile, ...], Field(max_length=7)] = says(
+        "MIG instances that every GPU is divided into, such as `[3g.40gb, 3g.40gb]`. Unstated: GPUs stay whole.",
+        default=(),
+    )
+    mps: Percentage | None = says(
+        "Turns the Multi-Process Service on: how much of a GPU's threads one client may use, such as `50%`. Not beside `mig`.",
+        default=None,
+    )

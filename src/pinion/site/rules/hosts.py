@@ -1,0 +1,125 @@
+"""What the concerns of every host need: times that exist, bounds that hold, and a firewall that lets somebody in."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address, ip_network
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from pinion.site.allocation import node_name
+from pinion.site.concerns import Base, Firewall
+from pinion.site.errors import Path
+from pinion.site.model import Purpose
+from pinion.site.quantities import numbers, seconds
+from pinion.site.rules.facts import Facts
+
+#: Flows that the plan states itself; tests/unit/plan/test_flows.py holds this to `pinion.plan.flows`.
+PLANNED_FLOWS = frozenset(
+    {
+        "ssh",
+        "switch-ssh",
+        "netbox",
+        "api-server",
+        "api-server-operators",
+        "kubelet",
+        "pod-network",
+        "roce",
+        "time",
+        "node-metrics",
+        "gpu-metrics",
+    }
+)
+#: Section, key, lowest and highest. systemd pings a watchdog at half its time, and a board's own counter ends after some 16 s; beyond ten
+#: minutes a hung host is found by people. 15 s is Prometheus' customary scrape interval.
+_BOUNDS = (
+    ("base", "step_limit", "1s", "1h"),
+    ("watchdog", "timeout", "10s", "10min"),
+    ("watchdog", "reboot_timeout", "1min", "30min"),
+    ("node_metrics", "interval", "15s", "1h"),
+)
+_LOCALE = re.compile(r"C\.UTF-8|[a-z]{2,3}_[A-Z]{2}\.UTF-8")
+_HOST_NAME = re.compile(
+    r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*\.?"
+)
+
+
+def check(facts: Facts) -> None:
+    """All rules about the concerns of every host."""
+    stated = facts.site.concerns
+    for section, key, low, high in _BOUNDS:
+        written = getattr(getattr(stated, section), key, None)
+        if written is not None and not seconds(low) <= seconds(written) <= seconds(high):
+            facts.report.on("SITE-020", ("concerns", section, key), key=key, value=written, low=low, high=high)
+    if stated.base is not None:
+        _base(facts, stated.base)
+    if stated.firewall is not None:
+        _firewall(facts, stated.firewall)
+
+
+def _base(facts: Facts, stated: Base) -> None:
+    if not _is_zone(stated.time_zone):
+        facts.report.on("BASE-001", ("concerns", "base", "time_zone"), name=stated.time_zone)
+    if not _LOCALE.fullmatch(stated.locale):
+        facts.report.on("BASE-002", ("concerns", "base", "locale"), name=stated.locale)
+    first: dict[str, int] = {}
+    for index, server in enumerate(stated.time_servers):
+        path: Path = ("concerns", "base", "time_servers", index)
+        if not _is_address(server) and (not _HOST_NAME.fullmatch(server) or re.fullmatch(r"[0-9.]+", server)):
+            facts.report.on("BASE-003", path, name=server)
+        elif first.setdefault(server.lower(), index) != index:
+            facts.report.on("BASE-004", path, name=server, position=first[server.lower()] + 1)
+
+
+def _firewall(facts: Facts, stated: Firewall) -> None:
+    for index, written in enumerate(stated.operators):
+        if (why := _not_a_prefix(written)) is not None:
+            facts.report.on("FW-001", ("concerns", "firewall", "operators", index), value=written, why=why)
+    managed = any(network.purpose is Purpose.MANAGEMENT for network in facts.site.networks.values())
+    if not managed and not facts.stated("management_hosts") and not stated.operators:
+        facts.report.on_key("FW-002", ("concerns", "firewall"))
+    networks, hosts = facts.stated("networks"), _hosts(facts)
+    for name, flow in stated.allow.items():
+        path: Path = ("concerns", "firewall", "allow", name)
+        if name in PLANNED_FLOWS:
+            facts.report.on_key("FW-005", path, name=name)
+        for index, source in enumerate(flow.sources):
+            if source not in networks and _not_a_prefix(source) is not None:
+                hint = facts.report.hint(source, networks)
+                facts.report.on("FW-003", (*path, "sources", index), name=source, hint=hint)
+        for index, host in enumerate(flow.hosts):
+            if host not in hosts:
+                facts.report.on("FW-004", (*path, "hosts", index), name=host, hint=facts.report.hint(host, hosts))
+
+
+def _hosts(facts: Facts) -> list[str]:
+    """What a flow may end at: groups of Pis, and every host by its name."""
+    nodes = (node_name(name, number) for name, group in facts.site.pis.items() for number in numbers(group.numbers))
+    return [*facts.stated("pis"), *facts.stated("gpu_servers"), *facts.stated("management_hosts"), *nodes]
+
+
+def _is_zone(written: str) -> bool:
+    """Whether the IANA database has the zone. A machine without the database cannot judge, and lets it pass."""
+    try:
+        ZoneInfo(written)
+    except (ValueError, OSError):
+        return False
+    except ZoneInfoNotFoundError:
+        return not available_timezones()
+    return True
+
+
+def _is_address(written: str) -> bool:
+    try:
+        ip_address(written)
+    except ValueError:
+        return False
+    return True
+
+
+def _not_a_prefix(written: str) -> str | None:
+    """What is wrong with a prefix; None when it is one."""
+    try:
+        ip_network(written)
+    except ValueError as error:
+        return str(error)
+    return None

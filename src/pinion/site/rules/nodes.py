@@ -1,0 +1,130 @@
+"""What the concerns of Pis and GPU servers need: nodes that they are for, hardware that can do it, and settings that go together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pinion.site.catalog import Board, NumaMap, Platform
+from pinion.site.model import GpuServer, PiGroup
+from pinion.site.node_concerns import CpuIsolation, PiBoot
+from pinion.site.quantities import fraction, seconds
+from pinion.site.rules.facts import Facts
+
+PI_CONCERNS = ("pi_boot", "pi_tuning", "power_thermal", "accelerator")
+GPU_CONCERNS = ("gpu_tuning", "cpu_isolation", "nic_tuning", "gpu_driver", "container_runtime", "kube_node")
+#: The platform whose firmware reads config.txt and cmdline.txt as they are; plain Debian makes them by a package of its own.
+FIRMWARE_PLATFORM = "raspberry-pi-os"
+#: Oftener, and the board is busy with watching itself; less often, and a router learns of heat when the node is slow already.
+_INTERVAL = ("5s", "5min")
+
+
+def check(facts: Facts) -> None:
+    """All rules about the concerns of Pis and GPU servers."""
+    stated = facts.site.concerns
+    for name in PI_CONCERNS:
+        if getattr(stated, name) is not None and not facts.stated("pis"):
+            facts.report.on_key("NODE-001", ("concerns", name), concern=name, kind="Pis")
+    for name in GPU_CONCERNS:
+        if getattr(stated, name) is not None and not facts.stated("gpu_servers"):
+            facts.report.on_key("NODE-001", ("concerns", name), concern=name, kind="GPU servers")
+    if stated.pi_boot is not None:
+        _pi_boot(facts, stated.pi_boot)
+    if stated.pi_tuning is not None and stated.pi_tuning.zram is not None:
+        cluster = facts.site.kubernetes
+        if cluster is not None and cluster.pis_join and fraction(stated.pi_tuning.zram) > 0:
+            facts.report.on("NODE-012", ("concerns", "pi_tuning", "zram"))
+    if stated.power_thermal is not None:
+        low, high = _INTERVAL
+        written = stated.power_thermal.interval
+        if not seconds(low) <= seconds(written) <= seconds(high):
+            where = ("concerns", "power_thermal", "interval")
+            facts.report.on("SITE-020", where, key="interval", value=written, low=low, high=high)
+    if stated.accelerator is not None:
+        _accelerator(facts)
+    if stated.cpu_isolation is not None:
+        _cpu_isolation(facts, stated.cpu_isolation)
+    if stated.nic_tuning is not None and stated.nic_tuning.ring is not None:
+        _rings(facts, stated.nic_tuning.ring)
+    if stated.gpu_driver is not None and stated.gpu_driver.mig and stated.gpu_driver.mps is not None:
+        facts.report.on("NODE-014", ("concerns", "gpu_driver", "mps"))
+    if stated.kube_node is not None and not facts.has(("concerns", "cpu_isolation")):
+        facts.report.on_key("NODE-007", ("concerns", "kube_node"))
+
+
+def _boards(facts: Facts) -> Iterator[tuple[str, PiGroup, Board]]:
+    """Every group of Pis whose board is known."""
+    for name, group in facts.site.pis.items():
+        if group.board in facts.catalog.boards:
+            yield name, group, facts.catalog.boards[group.board]
+
+
+def _platform(facts: Facts, name: str) -> Platform | None:
+    return facts.catalog.platforms.get(name)
+
+
+def _pi_boot(facts: Facts, stated: PiBoot) -> None:
+    for name, group, board in _boards(facts):
+        platform = _platform(facts, group.platform)
+        if platform is not None and not platform.lab and group.platform != FIRMWARE_PLATFORM:
+            facts.report.on("NODE-002", ("pis", name, "platform"), group=name, platform=group.platform)
+        for index, device in enumerate(stated.boot_order or ()):
+            if device not in board.boot_devices:
+                where = ("concerns", "pi_boot", "boot_order", index)
+                facts.report.on("NODE-003", where, device=device, group=name, board=group.board)
+        if stated.fan_curve and not board.fan_curve:
+            facts.report.on_key("NODE-011", ("concerns", "pi_boot", "fan_curve"), group=name, board=group.board)
+    first: dict[str, int] = {}
+    for index, device in enumerate(stated.boot_order or ()):
+        if first.setdefault(device, index) != index:
+            where = ("concerns", "pi_boot", "boot_order", index)
+            facts.report.on("NODE-004", where, device=device, position=first[device] + 1)
+    for index, (lower, higher) in enumerate(zip(stated.fan_curve, stated.fan_curve[1:], strict=False), start=1):
+        where = ("concerns", "pi_boot", "fan_curve", index)
+        if higher.celsius <= lower.celsius or fraction(higher.speed) < fraction(lower.speed):
+            facts.report.on("NODE-010", where, position=index + 1)
+
+
+def _accelerator(facts: Facts) -> None:
+    if facts.site.pis and not any(facts.has(("pis", name, "hat")) for name in facts.site.pis):
+        facts.report.on_key("NODE-009", ("concerns", "accelerator"))
+    for name, group in facts.site.pis.items():
+        hat = facts.catalog.hats.get(group.hat) if group.hat is not None else None
+        platform = _platform(facts, group.platform)
+        if hat is not None and platform is not None and not platform.lab and group.platform != hat.packages_from:
+            facts.report.on(
+                "NODE-008", ("pis", name, "platform"), group=name, platform=group.platform, wanted=hat.packages_from
+            )
+
+
+def _servers(facts: Facts) -> Iterator[tuple[str, GpuServer, NumaMap | None]]:
+    """Every GPU server whose profile is known and is one, with its NUMA map."""
+    for name, server in facts.site.gpu_servers.items():
+        profile = facts.catalog.servers.get(server.profile)
+        if profile is not None and profile.nvlink:
+            yield name, server, profile.numa
+
+
+def _cpu_isolation(facts: Facts, stated: CpuIsolation) -> None:
+    for name, server, numa in _servers(facts):
+        if numa is None:
+            facts.report.on("NODE-005", ("gpu_servers", name, "profile"), name=name, profile=server.profile)
+            continue
+        cores = min(_count(node.cpus) // numa.threads for node in numa.nodes)
+        kept = stated.system_cores + stated.interrupt_cores
+        if kept >= cores:
+            facts.report.on_key(
+                "NODE-006", ("concerns", "cpu_isolation"), name=name, profile=server.profile, kept=kept, cores=cores
+            )
+
+
+def _count(cpus: str) -> int:
+    """How many CPUs a kernel list of the catalogue names."""
+    spans = (part.partition("-") for part in cpus.split(","))
+    return sum(int(last or first) - int(first) + 1 for first, _, last in spans)
+
+
+def _rings(facts: Facts, ring: int) -> None:
+    for name, server, _ in _servers(facts):
+        nic = facts.catalog.nics.get(facts.catalog.servers[server.profile].rdma_nic or "")
+        if nic is not None and nic.ring is not None and ring > nic.ring:
+            facts.report.on("NODE-013", ("concerns", "nic_tuning", "ring"), ring=ring, name=name, largest=nic.ring)

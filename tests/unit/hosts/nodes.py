@@ -1,0 +1,65 @@
+"""Concerns of Pis and GPU servers, as plans state them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from unit.hosts.sites import DC, LAB, planned
+
+from pinion.plan import Plan
+from pinion.plan.model import Concern, DeviceKind, HostFile, HostPlan
+
+#: The concerns that only Pis or only GPU servers have.
+NODE_CONCERNS = (
+    "pi_boot",
+    "pi_tuning",
+    "power_thermal",
+    "accelerator",
+    "gpu_tuning",
+    "cpu_isolation",
+    "nic_tuning",
+    "gpu_driver",
+    "container_runtime",
+    "kube_node",
+)
+
+
+#: What has no default.
+NEEDED: dict[str, dict[str, Any]] = {"gpu_driver": {"version": "580.95.05"}}
+
+
+def stated(site: Path = DC, concerns: dict[str, Any] | None = None, **changes: object) -> Plan:
+    """The plan of *site* with *concerns* (all of these pages, with their defaults, unless stated) and other top-level keys replaced."""
+    chosen = (
+        {name: NEEDED.get(name, {}) for name in NODE_CONCERNS if site == DC or name in LAB_CONCERNS}
+        if concerns is None
+        else concerns
+    )
+    return planned(site, concerns=chosen, **changes)
+
+
+#: Those that a machine of the lab can have.
+LAB_CONCERNS = tuple(yaml.safe_load(LAB.read_text()).get("concerns", {}))
+
+
+def first(plan: Plan, kind: DeviceKind) -> HostPlan:
+    """The first host of *kind*."""
+    return next(host for host in plan.hosts if host.kind is kind)
+
+
+def concern(plan: Plan, kind: DeviceKind, name: str) -> Concern:
+    """The concern *name* of the first host of *kind*."""
+    return first(plan, kind).concerns[name]
+
+
+def file(found: Concern, path: str) -> HostFile:
+    """The file *path* of a concern."""
+    (one,) = [entry for entry in found.files if entry.path == path]
+    return one
+
+
+def sysctls(host: HostPlan) -> dict[str, str]:
+    """All kernel parameters of *host*, by whichever concern."""
+    return {sysctl.key: sysctl.value for entry in host.concerns.values() for sysctl in entry.sysctls}

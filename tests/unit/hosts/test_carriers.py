@@ -1,0 +1,221 @@
+"""Ansible and pyinfra with the real program, on this machine in a mount namespace of its own: the whole way, without a lab.
+
+What they place lies below /run, which is a file system of the namespace; so is /var/lib/pinion. sudo is a stand-in that runs its command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.hosts.sites import REPOSITORY
+
+from pinion.drivers.hosts.answers import HostResult, collect
+from pinion.drivers.hosts.bundle import COMMAND, standard_input
+from pinion.plan.model import Concern, HostDirectory, HostFile, HostKernelArgument
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace needs root")
+
+SECRET = "sesame-open"
+FIRST = Concern(
+    name="first",
+    directories=(HostDirectory(path="/run/t/folder", mode="0700"),),
+    files=(
+        HostFile(path="/run/t/a.conf", content="hello\n", run=("echo ran >>/run/t/ran",)),
+        HostFile(path="/run/t/key", content=f"{SECRET}\n", mode="0600", secret=True),
+    ),
+    kernel_arguments=(HostKernelArgument(argument="quiet", source="s", file="/run/t/cmdline.txt", live=False),),
+)
+SECOND = Concern(name="second", files=(HostFile(path="/run/t/b.conf", content="second\n", needs_reboot=True),))
+SUDO = '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do [ "$1" = -u ] && shift; shift; done\nexec "$@"\n'
+NO_SUDO = "#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n"
+
+
+class Bench:
+    """Runs several commands one after the other in one namespace."""
+
+    def __init__(self, folder: Path, *, sudo: str = SUDO) -> None:
+        self.folder = folder
+        self.lines: list[str] = []
+        (folder / "bin").mkdir()
+        (folder / "bin/sudo").write_text(sudo)
+        (folder / "bin/sudo").chmod(0o755)
+
+    def converge(self, by: str, *concerns: Concern, arguments: str = "", expect: int = 0, **variables: str) -> str:
+        """Have Ansible or pyinfra bring *concerns*; the name of its answers."""
+        name = f"{len(self.lines)}-{by}"
+        host = {"name": "here", "concerns": {concern.name: concern.model_dump(mode="json") for concern in concerns}}
+        data: dict[str, Any] = {"pinion_host": host, "pinion_concerns": ["first", "second"]}
+        local = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "ansible_remote_tmp": str(self.folder / "remote"),
+        }
+        if by == "ansible":
+            inventory = self.folder / f"{name}.json"
+            inventory.write_text(json.dumps({"all": {"hosts": {"@local": {**local, **data}}}}))
+            command = f"-m ansible playbook -i {inventory} playbooks/site.yml {arguments}"
+        else:
+            inventory = self.folder / f"{name.replace('-', '_')}.py"
+            inventory.write_text(f"import json\nhosts = [('@local', json.loads({json.dumps(data)!r}))]\n")
+            command = f"-m pyinfra {inventory} {arguments or 'deploys/site.py -y'}"
+        given = {"PINION_ANSWERS": str(self.folder / f"{name}.answers"), **variables}
+        settings = " ".join(f"{key}={shlex.quote(value)}" for key, value in given.items())
+        self.then(f"{settings} {sys.executable} {command} >{self.folder}/{name}.said 2>&1; test $? = {expect}")
+        return name
+
+    def then(self, line: str) -> None:
+        """Add a shell command that must succeed."""
+        self.lines.append(line)
+
+    def run(self) -> None:
+        """Run all of it."""
+        script = "\n".join(
+            [
+                "set -e",
+                "mkdir -p /var/lib/pinion",
+                "mount -t tmpfs none /var/lib/pinion && mount -t tmpfs none /run && mkdir -p /run/t",
+                *(f"({line}) || {{ echo FAILED: {shlex.quote(line)} >&2; exit 1; }}" for line in self.lines),
+            ]
+        )
+        environment = {
+            key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "PINION_"))
+        } | {
+            "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
+            "ANSIBLE_INVENTORY_ENABLED": "yaml",
+            "ANSIBLE_BECOME_ALLOW_SAME_USER": "true",
+            "PATH": f"{self.folder}/bin:{os.environ['PATH']}",
+            "PYTHONPATH": str(REPOSITORY / "src"),
+        }
+        done = subprocess.run(
+            ["unshare", "--mount", "/bin/bash", "-c", script],
+            cwd=REPOSITORY,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr + self.said()
+
+    def said(self) -> str:
+        """All that the programs said."""
+        return "\n".join(f"== {path.name}\n{path.read_text()}" for path in sorted(self.folder.glob("*.said")))
+
+    def result(self, name: str) -> HostResult:
+        """What the host answered to the run called *name*."""
+        return collect(self.folder / f"{name}.answers", ("@local",))["@local"]
+
+    def subjects(self, name: str) -> list[str]:
+        """Concern and subject of each change of a run."""
+        return [f"{change['concern']} {change['subject']}" for change in self.result(name).changes]
+
+
+OTHER = {"ansible": "pyinfra", "pyinfra": "ansible"}
+PLACED = ["first /run/t/folder", "first /run/t/a.conf", "first /run/t/key", "first quiet"]
+
+
+@pytest.mark.parametrize("by", ["ansible", "pyinfra"])
+def test_the_whole_way(tmp_path: Path, by: str) -> None:
+    bench, other = Bench(tmp_path), OTHER[by]
+    check = "--check --diff" if by == "ansible" else "deploys/site.py --dry --diff"
+    foretold = bench.converge(by, FIRST, SECOND, arguments=check)
+    bench.then("test ! -e /run/t/a.conf")
+    first = bench.converge(by, FIRST, SECOND, PINION_RUN="run-1")
+    bench.then(f"grep -qx {SECRET} /run/t/key && grep -qx quiet /run/t/cmdline.txt && grep -qx ran /run/t/ran")
+    again = bench.converge(other, FIRST, SECOND, PINION_RUN="run-2")
+    without = bench.converge(by, SECOND, PINION_RUN="run-3")
+    bench.then("test ! -e /run/t/a.conf && test ! -e /run/t/folder && test -e /run/t/b.conf")
+    back = bench.converge(other, PINION_UNDO="run-3", PINION_RUN="run-4")
+    bench.then(f"grep -qx {SECRET} /run/t/key && test -d /run/t/folder")
+    bench.then(f"test $(grep -rlF {SECRET} /var/lib/pinion | grep -c -v /var/lib/pinion/secrets/) = 0")
+    nothing = bench.converge(by, PINION_UNDO="run-3", PINION_RUN="run-5")
+    alone = "--tags second" if by == "ansible" else "deploys/second.py -y"
+    if by == "ansible":
+        bench.then("rm /run/t/a.conf /run/t/b.conf")
+        single = bench.converge(by, FIRST, SECOND, arguments=alone)
+        bench.then("test ! -e /run/t/a.conf && test -e /run/t/b.conf")
+    bench.run()
+    assert bench.subjects(foretold) == bench.subjects(first) == [*PLACED, "second /run/t/b.conf"]
+    assert bench.result(first).reboot == ["/run/t/b.conf", "/run/t/cmdline.txt"]
+    assert bench.subjects(again) == []
+    assert sorted(bench.subjects(without)) == sorted(PLACED)
+    assert sorted(bench.subjects(back)) == sorted(PLACED)
+    assert bench.subjects(nothing) == []
+    assert "run run-3 changed nothing here" in bench.result(nothing).notes[0]
+    assert all(bench.result(name).errors == [] for name in (foretold, first, again, without, back, nothing))
+    if by == "ansible":
+        assert bench.subjects(single) == ["second /run/t/b.conf"]
+    assert "+hello" in bench.said()
+    assert SECRET not in bench.said()
+
+
+def test_not_even_the_most_talkative_run_tells_a_secret(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    changed = FIRST.model_copy(update={"files": (FIRST.files[1].model_copy(update={"content": f"{SECRET}-2\n"}),)})
+    bench.converge("ansible", FIRST, arguments="-vvvv --diff")
+    bench.converge("ansible", changed, arguments="-vvvv --diff")
+    bench.converge("pyinfra", FIRST, arguments="deploys/site.py -y -vvv --diff")
+    bench.run()
+    assert SECRET not in bench.said()
+    assert "secret, not shown" in bench.said()
+
+
+@pytest.mark.parametrize("by", ["ansible", "pyinfra"])
+def test_a_login_that_may_not_become_root_is_told(tmp_path: Path, by: str) -> None:
+    bench = Bench(tmp_path, sudo=NO_SUDO)
+    refused = bench.converge(by, FIRST, expect={"ansible": 2, "pyinfra": 1}[by])
+    bench.then("test ! -e /run/t/a.conf")
+    bench.run()
+    (error,) = bench.result(refused).errors
+    assert "password is required" in error
+
+
+@pytest.mark.parametrize("by", ["ansible", "pyinfra"])
+def test_a_full_disk_is_told_and_nothing_is_half_written(tmp_path: Path, by: str) -> None:
+    bench = Bench(tmp_path)
+    bench.then("mount -t tmpfs -o size=64k none /run/t && { cat /dev/zero >/run/t/fill 2>/dev/null || true; }")
+    refused = bench.converge(by, FIRST, expect={"ansible": 2, "pyinfra": 1}[by])
+    bench.then('test ! -e /run/t/a.conf && test -z "$(ls -A /run/t | grep pinion-new)"')
+    bench.then("rm /run/t/fill")
+    done = bench.converge(by, FIRST)
+    bench.run()
+    (error,) = bench.result(refused).errors
+    assert "/run/t/a.conf: No space left on device" in error
+    assert bench.result(done).errors == []
+
+
+def test_an_unknown_tag_is_an_error_and_no_empty_run(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    refused = bench.converge("ansible", FIRST, arguments="--tags frist", expect=2)
+    bench.run()
+    assert bench.result(refused).errors[0].endswith("there is no concern 'frist'; there are first, second")
+
+
+def test_two_runs_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    both = [bench.converge(by, FIRST) for by in OTHER]
+    first, second = bench.lines
+    bench.lines[:] = [f"{{ {first}; }} & {{ {second}; }}; here=$?; wait $! && test $here = 0"]
+    bench.run()
+    changes = sorted(bench.subjects(name) for name in both)
+    assert changes == [[], PLACED]
+    assert all(bench.result(name).errors == [] for name in both)
+
+
+def test_a_run_that_waits_in_vain_names_the_one_at_work(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.then("echo 'noon (process 1, somebody)' >/run/pinion-converge.lock")
+    host = {"concerns": [FIRST.model_dump(mode="json")], "action": "apply", "wait": 0}
+    (tmp_path / "request").write_text(standard_input(host))
+    (tmp_path / "program").write_text(f"{COMMAND}\n")
+    bench.then(
+        f"flock /run/pinion-converge.lock sh {tmp_path}/program <{tmp_path}/request >{tmp_path}/answer.said; test $? = 2"
+    )
+    bench.run()
+    assert "another run is at work on this host since noon (process 1, somebody)" in bench.said()

@@ -1,0 +1,115 @@
+"""What the plan says of the concern kube_node: the kubelet reserves what the kernel does not isolate."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.hosts.nodes import concern, file, stated
+from unit.hosts.sites import DC
+from unit.hosts.test_cpu_isolation_plan import boot
+
+from pinion.plan import Plan, numa
+from pinion.plan.concerns.kube_node import CONFIG_FILE, CONFIG_FOLDER, DEFAULTS_FILE
+from pinion.plan.model import DeviceKind
+
+GPU = DeviceKind.GPU_SERVER
+KUBELET = Path(os.environ.get("PINION_CACHE", "/var/cache/pinion")) / "bin/kubelet"
+
+
+def plan(isolation: dict[str, Any] | None = None, **settings: Any) -> Plan:
+    return stated(DC, {"cpu_isolation": isolation or {}, "kube_node": settings})
+
+
+def configuration(found: Plan) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(file(concern(found, GPU, "kube_node"), CONFIG_FILE).content)
+    return read
+
+
+@pytest.mark.parametrize(("system", "interrupts"), [(1, 1), (2, 2), (8, 4), (54, 1)])
+def test_kernel_and_kubelet_agree_on_every_core(system: int, interrupts: int) -> None:
+    """Both read back from what is rendered, each by its own reader."""
+    found = plan({"system_cores": system, "interrupt_cores": interrupts})
+    line = boot(concern(found, GPU, "cpu_isolation"))
+    isolated = numa.parse(str(line["nohz_full"][0]))
+    reserved = numa.parse(configuration(found)["reservedSystemCPUs"])
+    assert isolated & reserved == frozenset()
+    assert isolated | reserved == frozenset(range(224))
+    assert len(reserved) == 2 * 2 * (system + interrupts), "two nodes, two threads a core"
+
+
+def test_policies() -> None:
+    found = configuration(plan())
+    assert (found["cpuManagerPolicy"], found["cpuManagerPolicyOptions"]) == ("static", {"full-pcpus-only": "true"})
+    assert (found["topologyManagerPolicy"], found["topologyManagerScope"]) == ("restricted", "container")
+    other = configuration(plan(topology_policy="single-numa-node", topology_scope="pod"))
+    assert (other["topologyManagerPolicy"], other["topologyManagerScope"]) == ("single-numa-node", "pod")
+
+
+def test_the_kubelet_finds_the_file_and_forgets_its_old_division() -> None:
+    found = concern(plan(), GPU, "kube_node")
+    assert CONFIG_FILE.startswith(f"{CONFIG_FOLDER}/")
+    assert CONFIG_FILE.endswith(".conf"), "others are not read"
+    assert f"KUBELET_EXTRA_ARGS=--config-dir={CONFIG_FOLDER}" in file(found, DEFAULTS_FILE).content.splitlines()
+    (command,) = file(found, CONFIG_FILE).run
+    assert "rm -f /var/lib/kubelet/cpu_manager_state" in command
+
+
+def test_without_a_division_of_the_cores_there_is_nothing_to_say() -> None:
+    assert not any("kube_node" in host.concerns for host in stated(DC, {"kube_node": {}}).hosts)
+
+
+def kubelet(folder: Path, change: dict[str, Any], *, alone: bool = False) -> str:
+    """What a real kubelet says of the file, changed by *change*: over a cluster's configuration, or *alone*. It ends at the kubeconfig.
+
+    A kubelet takes unknown fields and tells them only where the file is its main one.
+    """
+    drop_ins, base = folder / "kubelet.conf.d", folder / "kubelet.json"
+    drop_ins.mkdir()
+    cluster = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "failCgroupV1": False}
+    ours = configuration(plan()) | change
+    base.write_text(json.dumps(cluster | ours if alone else cluster))
+    if not alone:
+        (drop_ins / Path(CONFIG_FILE).name).write_text(json.dumps(ours))
+    arguments = [
+        f"--config={base}",
+        f"--config-dir={drop_ins}",
+        f"--root-dir={folder}/root",
+        f"--kubeconfig={folder}/no",
+    ]
+    done = subprocess.run(
+        ["unshare", "-n", "-m", str(KUBELET), *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode != 0
+    return done.stderr
+
+
+needs_kubelet = pytest.mark.skipif(
+    not KUBELET.exists() or os.geteuid() != 0, reason="needs root and a kubelet: make it with `pinion lab up`"
+)
+
+
+@needs_kubelet
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_real_kubelet_takes_the_file(tmp_path: Path, alone: bool) -> None:
+    said = kubelet(tmp_path, {}, alone=alone)
+    assert f"{tmp_path}/no" in said, said
+    assert "strict decoding" not in said
+    assert "invalid configuration" not in said
+
+
+@needs_kubelet
+@pytest.mark.parametrize(
+    ("change", "alone", "said"),
+    [
+        ({"cpuManagerPolicyy": "static"}, True, "unknown field"),
+        ({"reservedSystemCPUs": "0-3,x"}, False, "reservedSystemCPUs"),
+        ({"topologyManagerPolicy": "often"}, False, "topologyManagerPolicy"),
+    ],
+)
+def test_a_real_kubelet_would_tell_a_wrong_one(tmp_path: Path, change: dict[str, Any], alone: bool, said: str) -> None:
+    assert said in kubelet(tmp_path, change, alone=alone)

@@ -1,0 +1,77 @@
+"""The pages of the nodes' concerns: what they show is the plan's."""
+
+from __future__ import annotations
+
+import pytest
+from unit.hosts.nodes import NODE_CONCERNS, stated
+from unit.hosts.sites import DC, REPOSITORY
+
+from pinion.plan.model import Concern, DeviceKind, Plan
+
+FOLDER = REPOSITORY / "docs/concerns"
+START = "<!-- generated from the plan by tests/unit/hosts/test_node_docs.py --regenerate -->\n"
+END = "<!-- end -->"
+#: Files longer than this are programs; the page names them and does not repeat them.
+LONGEST = 70
+
+
+@pytest.fixture(scope="module")
+def real() -> Plan:
+    return stated(DC)
+
+
+def example(plan: Plan, name: str) -> tuple[str, Concern]:
+    """The first host that has the concern *name*, and the concern."""
+    return next((host.name, host.concerns[name]) for host in plan.hosts if name in host.concerns)
+
+
+def values(host: str, found: Concern) -> str:
+    """The part of the page that follows from the plan."""
+    lines = ["", f"What `{host}` of `dc-rack-12` gets with the settings' defaults.", ""]
+    if found.sysctls:
+        lines += ["| kernel parameter | value | source |", "|---|---|---|"]
+        lines += [f"| `{entry.key}` | `{entry.value}` | {entry.source} |" for entry in found.sysctls] + [""]
+    if found.kernel_arguments:
+        lines += ["| kernel argument | source |", "|---|---|"]
+        lines += [f"| `{entry.argument}` | {entry.source} |" for entry in found.kernel_arguments] + [""]
+    packages = [(name, "installed") for name in found.packages] + [(name, "absent") for name in found.packages_absent]
+    if packages:
+        lines += ["| package | is |", "|---|---|", *(f"| `{name}` | {state} |" for name, state in packages), ""]
+    if found.units:
+        lines += ["| unit | is |", "|---|---|"]
+        for unit in found.units:
+            state = "masked" if unit.masked else "enabled" if unit.enabled else "disabled"
+            lines.append(f"| `{unit.name}` | {state}, {'active' if unit.active else 'inactive'} |")
+        lines.append("")
+    for file in found.files:
+        reboot = " (read at boot)" if file.needs_reboot else ""
+        content = file.content.rstrip("\n").split("\n")
+        if len(content) > LONGEST:
+            lines += [f"`{file.path}`{reboot}: a program, {file.mode}.", ""]
+        else:
+            lines += [f"`{file.path}`{reboot}:", "", "```text", *content, "```", ""]
+    if found.claims:
+        lines += ["| proved on the host | expected |", "|---|---|"]
+        lines += [f"| {entry.claim} | `{entry.expected or '(nothing)'}` |" for entry in found.claims] + [""]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("name", NODE_CONCERNS)
+def test_the_page_shows_what_the_plan_says(name: str, real: Plan, regenerate: bool) -> None:
+    page = FOLDER / f"{name}.md"
+    text = page.read_text(encoding="utf-8")
+    before, _, rest = text.partition(START)
+    _, _, after = rest.partition(END)
+    made = f"{before}{START}{values(*example(real, name))}\n{END}{after}"
+    if regenerate:
+        page.write_text(made, encoding="utf-8")
+    assert made == page.read_text(encoding="utf-8"), "run with --regenerate, then look at the difference"
+    assert before.startswith(f"# {name}\n")
+
+
+def test_the_plan_of_dc_rack_12_has_every_one_of_them(real: Plan) -> None:
+    for name in NODE_CONCERNS:
+        hosts = [host for host in real.hosts if name in host.concerns]
+        kinds = {host.kind for host in hosts}
+        assert len(kinds) == 1, f"{name} is of one kind of node"
+        assert len(hosts) == (8 if kinds == {DeviceKind.PI} else 1)

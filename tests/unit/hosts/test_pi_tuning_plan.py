@@ -1,0 +1,97 @@
+"""What the plan says of the concern pi_tuning."""
+
+from __future__ import annotations
+
+import pytest
+from unit.hosts.nodes import concern, file, first, stated, sysctls
+from unit.hosts.sites import DC, LAB
+
+from pinion.plan.concerns.pi_tuning import (
+    BACKLOG_KEY,
+    JOURNAL_FILE,
+    SYSCTL_FILE,
+    UNIT,
+    UNIT_FILE,
+    ZRAM_FILE,
+    ZRAM_PACKAGE,
+    steering_mask,
+)
+from pinion.plan.model import DeviceKind
+
+PI = DeviceKind.PI
+
+
+def test_only_pis_have_it_and_only_when_the_site_says_so() -> None:
+    plan = stated(DC, {"pi_tuning": {}})
+    assert {host.kind for host in plan.hosts if "pi_tuning" in host.concerns} == {PI}
+    assert not any("pi_tuning" in host.concerns for host in stated(DC, {}).hosts)
+
+
+def test_the_backlog_has_one_owner_whoever_that_is() -> None:
+    for concerns, owner in (({}, "os_tuning"), ({"pi_tuning": {}}, "pi_tuning")):
+        pi = first(stated(DC, concerns), PI)
+        owners = [name for name, entry in pi.concerns.items() if BACKLOG_KEY in {s.key for s in entry.sysctls}]
+        assert owners == [owner]
+        assert sysctls(pi)[BACKLOG_KEY] == "5000"
+
+
+def test_the_backlog_counts_because_packets_are_steered_to_other_cores() -> None:
+    unit = file(concern(stated(DC, {"pi_tuning": {}}), PI, "pi_tuning"), UNIT_FILE).content
+    assert "echo e >/sys/class/net/eth0/queues/rx-0/rps_cpus" in unit
+    assert steering_mask(4) == "e"
+    assert steering_mask(1) == "0"
+
+
+@pytest.mark.parametrize(
+    ("settings", "kubernetes", "expected"),
+    [
+        ({}, None, "ram * 0.5"),
+        ({}, {"control_plane": "mgmt-1"}, None),
+        ({}, {"control_plane": "mgmt-1", "pis_join": False}, "ram * 0.5"),
+        ({"zram": "25%"}, None, "ram * 0.25"),
+        ({"zram": "0%"}, None, None),
+    ],
+)
+def test_compressed_swap_where_no_kubelet_refuses_it(
+    settings: dict[str, str], kubernetes: dict[str, object] | None, expected: str | None
+) -> None:
+    found = concern(stated(LAB, {"pi_tuning": settings}, kubernetes=kubernetes, services=None), PI, "pi_tuning")
+    sizes = [entry.content for entry in found.files if entry.path == ZRAM_FILE]
+    keys = {sysctl.key for sysctl in found.sysctls}
+    if expected is None:
+        assert not sizes
+        assert ZRAM_PACKAGE not in found.packages
+        assert "vm.swappiness" not in keys
+    else:
+        assert f"zram-size = {expected}" in sizes[0].splitlines()
+        assert ZRAM_PACKAGE in found.packages
+        assert {"vm.swappiness", "vm.page-cluster"} <= keys
+
+
+def test_swap_on_the_card_is_off_in_any_case() -> None:
+    found = concern(stated(DC, {"pi_tuning": {}}), PI, "pi_tuning")
+    assert "dphys-swapfile" in found.packages_absent
+    assert "Mechanism=none" in file(found, "/etc/rpi/swap.conf.d/60-pinion.conf").content
+
+
+def test_settings_arrive() -> None:
+    found = concern(stated(DC, {"pi_tuning": {"governor": "schedutil", "journal": "persistent"}}), PI, "pi_tuning")
+    assert "echo schedutil >" in file(found, UNIT_FILE).content
+    assert "Storage=persistent" in file(found, JOURNAL_FILE).content
+    assert {claim.name: claim.expected for claim in found.claims}["governor"] == "schedutil"
+
+
+def test_a_container_is_asked_for_nothing_that_it_cannot_hold() -> None:
+    found = concern(stated(LAB, {"pi_tuning": {}}), PI, "pi_tuning")
+    assert not any(sysctl.live for sysctl in found.sysctls)
+    assert [(unit.name, unit.enabled, unit.active) for unit in found.units] == [(UNIT, True, False)]
+    assert found.claims == ()
+    assert all(sysctl.live for sysctl in concern(stated(DC, {"pi_tuning": {}}), PI, "pi_tuning").sysctls)
+
+
+def test_the_sysctl_file_states_every_parameter_with_its_source() -> None:
+    found = concern(stated(DC, {"pi_tuning": {}}), PI, "pi_tuning")
+    lines = file(found, SYSCTL_FILE).content.splitlines()
+    assert len(found.sysctls) >= 7
+    for sysctl in found.sysctls:
+        assert lines[lines.index(f"{sysctl.key} = {sysctl.value}") - 1] == f"# {sysctl.source}"
