@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from pathlib import PurePosixPath
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 # Contract suites live in modules of their own; without this a failure there would not say what differs.
 pytest.register_assert_rewrite("unit.lab.switch.dataplane_contract")
@@ -18,7 +19,8 @@ settings.load_profile("pinion")
 
 #: Folders whose tests share one server or rack for the whole run: one worker takes all of such a folder.
 SHARING = ("cluster", "netbox", "scenarios")
-HERE = Path(__file__).parent
+#: Folders that a run with several workers begins with.
+LONGEST = ("scenarios",)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,11 +34,26 @@ def regenerate(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--regenerate"))
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+class TogetherScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives a worker whole files, and whole folders of those whose tests share one server or rack."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = PurePosixPath(nodeid.partition("::")[0])
+        folder = path.parent.name
+        return folder if folder in SHARING else str(path)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> TogetherScheduling:
+    """How workers (``-n``) share the tests: in the order of collection, so that the longest begin first."""
+    config.option.loadscopereorder = False
+    return TogetherScheduling(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests for the workers, and skip those that take minutes each unless CI_FULL=1; the summary says so."""
+    """The longest first; tests that take minutes each are skipped unless CI_FULL=1, and the summary says so."""
+    items.sort(key=lambda item: item.path.parent.name not in LONGEST)
+    if os.environ.get("CI_FULL") == "1":
+        return
     for item in items:
-        path = item.path.relative_to(HERE)
-        item.add_marker(pytest.mark.xdist_group(path.parts[0] if path.parts[0] in SHARING else str(path)))
-        if os.environ.get("CI_FULL") != "1" and item.get_closest_marker("slow") is not None:
+        if item.get_closest_marker("slow") is not None:
             item.add_marker(pytest.mark.skip(reason="takes minutes: run with CI_FULL=1"))
