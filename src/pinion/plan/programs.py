@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
-from pinion.plan.model import HostFile
+from pinion.plan.model import HostClaim, HostFile
 
 #: Where they lie on a host.
 FOLDER = "/usr/local/lib/pinion"
@@ -26,6 +26,12 @@ def program_path(module: str) -> str:
 def program_file(module: str, restart: tuple[str, ...] = ()) -> HostFile:
     """The program *module* as a file of a host; *restart* names the units that run it."""
     return HostFile(path=program_path(module), mode="0755", content=_text(module), restart=restart)
+
+
+def as_planned(module: str, name: str, claim: str, *arguments: str) -> HostClaim:
+    """The claim called *name* that the program *module*, asked with ``--check`` and *arguments*, finds nothing to change."""
+    asked = " ".join((program_path(module), "--check", *arguments))
+    return HostClaim(name=name, claim=claim, command=f"{asked} 2>&1 && echo {AS_PLANNED}", expected=AS_PLANNED)
 
 
 def run_once(module: str) -> str:

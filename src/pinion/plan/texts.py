@@ -1,8 +1,8 @@
-"""Lines that many files of concerns begin with."""
+"""Texts of files that many concerns place: the first line, parameters of the kernel, systemd units."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pinion.plan.model import HostSysctl
 
@@ -18,3 +18,11 @@ def sysctl_lines(concern: str, sysctls: Iterable[HostSysctl]) -> str:
     for sysctl in sysctls:
         lines += [f"# {sysctl.source}", f"{sysctl.key} = {sysctl.value}"]
     return "\n".join(lines) + "\n"
+
+
+def unit_text(concern: str, **sections: Sequence[str]) -> str:
+    """A systemd unit, or a drop-in of one, that *concern* owns: its *sections* by name (``Unit``, ``Service`` …), with their lines."""
+    lines = [kept_by(concern)]
+    for name, stated in sections.items():
+        lines += [f"[{name}]", *stated, ""]
+    return "\n".join(lines)

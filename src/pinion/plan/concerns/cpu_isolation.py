@@ -11,8 +11,8 @@ import json
 from pinion.plan import numa
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostUnit
-from pinion.plan.programs import AS_PLANNED, FOLDER, program_file, program_path, run_once
-from pinion.plan.texts import kept_by
+from pinion.plan.programs import FOLDER, as_planned, program_file, program_path, run_once
+from pinion.plan.texts import kept_by, unit_text
 from pinion.site.node_concerns import CpuIsolation
 
 NAME = "cpu_isolation"
@@ -100,41 +100,37 @@ def pinning(host: HostContext, division: numa.Division) -> str:
 
 
 def _service() -> str:
-    return "\n".join(
-        [
-            kept_by(NAME),
-            "[Unit]",
+    return unit_text(
+        NAME,
+        Unit=[
             "Description=Interrupts of GPUs and RDMA NICs on the cores of their NUMA node",
             "# A container has no interrupts of its own.",
             "ConditionVirtualization=!container",
-            "",
-            "[Service]",
+        ],
+        Service=[
             "Type=oneshot",
             f"ExecStart={program_path(PROGRAM)}",
             "# 1 is a device that is missing or an interrupt that cannot be moved: the check says so, a failed unit would not say more.",
             "SuccessExitStatus=1",
-            "",
-        ]
+        ],
     )
 
 
 def _timer() -> str:
-    return "\n".join(
-        [
-            kept_by(NAME),
-            "[Unit]",
+    return unit_text(
+        NAME,
+        Unit=[
             "Description=Interrupts of GPUs and RDMA NICs stay where they belong",
-            "",
-            "[Timer]",
+        ],
+        Timer=[
             "# A driver that is loaded again, or a hand, may move them at any time; a minute is how long that lasts.",
             "OnBootSec=10",
             "OnUnitInactiveSec=60",
             "AccuracySec=5",
-            "",
-            "[Install]",
+        ],
+        Install=[
             "WantedBy=timers.target",
-            "",
-        ]
+        ],
     )
 
 
@@ -192,10 +188,5 @@ def _claims(host: HostContext, division: numa.Division) -> tuple[HostClaim, ...]
             command="cat /sys/devices/system/cpu/nohz_full",
             expected=isolated,
         ),
-        HostClaim(
-            name="interrupts",
-            claim="interrupts of GPUs and RDMA NICs are",
-            command=f"{program_path(PROGRAM)} --check 2>&1 && echo {AS_PLANNED}",
-            expected=AS_PLANNED,
-        ),
+        as_planned(PROGRAM, "interrupts", "interrupts of GPUs and RDMA NICs are"),
     )

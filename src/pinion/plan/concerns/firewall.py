@@ -13,7 +13,7 @@ from functools import lru_cache
 from pinion.plan.context import HostContext
 from pinion.plan.flows import family
 from pinion.plan.model import Concern, DeviceKind, FlowPlan, HostClaim, HostFile, HostUnit
-from pinion.plan.texts import kept_by
+from pinion.plan.texts import kept_by, unit_text
 
 NAME = "firewall"
 RULES_FILE = "/etc/pinion/firewall.nft"
@@ -121,10 +121,9 @@ def _forwarded(pods: str | None) -> list[str]:
 def _unit() -> str:
     """Loads the rules before there is a network. A reload without the file takes the rules away: so an undo of the first ones works."""
     remove = f'exec /usr/sbin/nft "{_REMOVE}"'
-    return "\n".join(
-        [
-            kept_by(NAME),
-            "[Unit]",
+    return unit_text(
+        NAME,
+        Unit=[
             "Description=Firewall from the plan's flows",
             "DefaultDependencies=no",
             "Wants=network-pre.target",
@@ -132,18 +131,17 @@ def _unit() -> str:
             "# What nobody had confirmed when the power went is taken back first.",
             "After=pinion-undo.service",
             f"ConditionPathExists={RULES_FILE}",
-            "",
-            "[Service]",
+        ],
+        Service=[
             "Type=oneshot",
             "RemainAfterExit=yes",
             f"ExecStart=/usr/sbin/nft --file {RULES_FILE}",
             f"ExecReload=/bin/sh -c 'if [ -e {RULES_FILE} ]; then exec /usr/sbin/nft --file {RULES_FILE}; fi; {remove}'",
             f'ExecStop=/usr/sbin/nft "{_REMOVE}"',
-            "",
-            "[Install]",
+        ],
+        Install=[
             "WantedBy=sysinit.target",
-            "",
-        ]
+        ],
     )
 
 

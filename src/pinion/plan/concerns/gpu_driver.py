@@ -10,8 +10,8 @@ import json
 
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostUnit
-from pinion.plan.programs import AS_PLANNED, program_file, program_path, run_once
-from pinion.plan.texts import kept_by
+from pinion.plan.programs import as_planned, program_file, program_path, run_once
+from pinion.plan.texts import kept_by, unit_text
 from pinion.site.catalog import Server
 from pinion.site.node_concerns import GpuDriver
 from pinion.site.quantities import fraction
@@ -92,25 +92,23 @@ def _pin(settings: GpuDriver, locked: tuple[str, ...]) -> HostFile:
 
 
 def _modes_unit() -> str:
-    return "\n".join(
-        [
-            kept_by(NAME),
-            "[Unit]",
+    return unit_text(
+        NAME,
+        Unit=[
             "Description=Division of the GPUs into MIG instances",
             "After=nvidia-persistenced.service nvidia-fabricmanager.service",
             "Before=kubelet.service nvidia-cdi-refresh.service",
-            "",
-            "[Service]",
+        ],
+        Service=[
             "Type=oneshot",
             "RemainAfterExit=yes",
             f"ExecStart={program_path(PROGRAM)}",
             "# 1: instances in use, or a mode that waits for a reset of the GPU: the check says so.",
             "SuccessExitStatus=1",
-            "",
-            "[Install]",
+        ],
+        Install=[
             "WantedBy=multi-user.target",
-            "",
-        ]
+        ],
     )
 
 
@@ -121,14 +119,13 @@ def _mps_unit(share: str) -> str:
         "Environment=CUDA_MPS_LOG_DIRECTORY=/var/log/nvidia-mps",
     ]
     limit = f"Environment=CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={round(fraction(share) * 100)}"
-    return "\n".join(
-        [
-            kept_by(NAME),
-            "[Unit]",
+    return unit_text(
+        NAME,
+        Unit=[
             "Description=NVIDIA Multi-Process Service",
             f"After=nvidia-persistenced.service {MODES_UNIT}",
-            "",
-            "[Service]",
+        ],
+        Service=[
             *folders,
             limit,
             "RuntimeDirectory=nvidia-mps",
@@ -136,11 +133,10 @@ def _mps_unit(share: str) -> str:
             "ExecStart=/usr/bin/nvidia-cuda-mps-control -f",
             "ExecStop=/bin/sh -c 'echo quit | /usr/bin/nvidia-cuda-mps-control'",
             "Restart=on-failure",
-            "",
-            "[Install]",
+        ],
+        Install=[
             "WantedBy=multi-user.target",
-            "",
-        ]
+        ],
     )
 
 
@@ -164,12 +160,7 @@ def _claims(settings: GpuDriver, server: Server, locked: tuple[str, ...]) -> tup
             command="nvidia-smi -L | grep -c '^GPU '",
             expected=str(server.gpus),
         ),
-        HostClaim(
-            name="modes",
-            claim="MIG instances are",
-            command=f"{program_path(PROGRAM)} --check 2>&1 && echo {AS_PLANNED}",
-            expected=AS_PLANNED,
-        ),
+        as_planned(PROGRAM, "modes", "MIG instances are"),
     ]
     if server.nvswitch:
         claims.append(

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 
 from pinion.plan.context import HostContext
-from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostModule, HostUnit, InterfacePlan
-from pinion.plan.programs import AS_PLANNED, program_file, program_path, run_once
-from pinion.plan.texts import kept_by
+from pinion.plan.model import Concern, DeviceKind, HostFile, HostModule, HostUnit, InterfacePlan
+from pinion.plan.programs import as_planned, program_file, program_path, run_once
+from pinion.plan.texts import kept_by, unit_text
 from pinion.site.catalog import Nic, RdmaPort
 from pinion.site.model import Delivery
 from pinion.site.node_concerns import NicTuning
@@ -52,14 +52,7 @@ def nic_tuning(host: HostContext) -> Concern | None:
         if nic.data_centre_bridging
         else (),
         units=(HostUnit(name=TIMER, enabled=True, active=True),),
-        claims=(
-            HostClaim(
-                name="settings",
-                claim="settings of RDMA NICs are",
-                command=f"{program_path(PROGRAM)} --check 2>&1 && echo {AS_PLANNED}",
-                expected=AS_PLANNED,
-            ),
-        ),
+        claims=(as_planned(PROGRAM, "settings", "settings of RDMA NICs are"),),
     )
 
 
@@ -133,41 +126,37 @@ def _link(interface: InterfacePlan, port: RdmaPort) -> HostFile:
 
 
 def _service() -> str:
-    return "\n".join(
-        [
-            kept_by(NAME),
-            "[Unit]",
+    return unit_text(
+        NAME,
+        Unit=[
             "Description=Settings of the RDMA NICs",
             "After=network-pre.target",
-            "",
-            "[Service]",
+        ],
+        Service=[
             "Type=oneshot",
             f"ExecStart={program_path(PROGRAM)}",
             "# 1 is a card that is missing or cannot: the check says so, a failed unit would not say more.",
             "SuccessExitStatus=1",
-            "",
-        ]
+        ],
     )
 
 
 def _timer() -> str:
-    return "\n".join(
-        [
-            kept_by(NAME),
-            "[Unit]",
+    return unit_text(
+        NAME,
+        Unit=[
             "Description=Settings of the RDMA NICs stay as planned",
-            "",
-            "[Timer]",
+        ],
+        Timer=[
             "# A card that resets itself, or a hand, may lose or change them at any time; a minute is how long that lasts.",
             "OnActiveSec=1",
             "OnBootSec=10",
             "OnUnitInactiveSec=60",
             "AccuracySec=5",
-            "",
-            "[Install]",
+        ],
+        Install=[
             "WantedBy=timers.target",
-            "",
-        ]
+        ],
     )
 
 

@@ -9,7 +9,7 @@ from pinion.plan.context import HostContext
 from pinion.plan.flows import NODE_METRICS as PORT
 from pinion.plan.model import Concern, HostClaim, HostFile, HostUnit
 from pinion.plan.programs import program_file, program_path
-from pinion.plan.texts import kept_by
+from pinion.plan.texts import kept_by, unit_text
 from pinion.site.concerns import NodeMetrics
 from pinion.site.quantities import seconds
 
@@ -91,10 +91,9 @@ def _stated(settings: NodeMetrics, asking: tuple[str, ...]) -> Concern:
 def _exporter(asking: tuple[str, ...]) -> str:
     """The unit's drop-in. Who may ask is held here as well as in the firewall, so that a host without one is not open."""
     prefixes = [prefix for source in asking for prefix in _prefixes(source)]
-    return "\n".join(
-        [
-            kept_by(NAME),
-            "[Service]",
+    return unit_text(
+        NAME,
+        Service=[
             "Restart=always",
             "RestartSec=5s",
             *_FENCE,
@@ -105,8 +104,7 @@ def _exporter(asking: tuple[str, ...]) -> str:
             "# The plan's flows: who fetches.",
             "IPAddressDeny=any",
             f"IPAddressAllow={' '.join(['localhost', *prefixes])}",
-            "",
-        ]
+        ],
     )
 
 
@@ -124,13 +122,12 @@ def _prefixes(source: str) -> list[str]:
 
 
 def _collector() -> str:
-    return "\n".join(
-        [
-            kept_by(NAME),
-            "[Unit]",
+    return unit_text(
+        NAME,
+        Unit=[
             "Description=Pinion's own metrics of this host, for the node exporter",
-            "",
-            "[Service]",
+        ],
+        Service=[
             "Type=oneshot",
             f"ExecStart={program_path('node_metrics')} {FOLDER}",
             "TimeoutStartSec=60s",
@@ -141,27 +138,24 @@ def _collector() -> str:
             f"ReadWritePaths={FOLDER}",
             "Nice=10",
             "MemoryMax=64M",
-            "",
-        ]
+        ],
     )
 
 
 def _timer(settings: NodeMetrics) -> str:
-    return "\n".join(
-        [
-            kept_by(NAME),
-            "[Unit]",
+    return unit_text(
+        NAME,
+        Unit=[
             "Description=Pinion's own metrics of this host, again and again",
-            "",
-            "[Timer]",
+        ],
+        Timer=[
             "OnBootSec=10s",
             f"OnUnitActiveSec={seconds(settings.interval):g}s",
             "AccuracySec=1s",
-            "",
-            "[Install]",
+        ],
+        Install=[
             "WantedBy=timers.target",
-            "",
-        ]
+        ],
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile
-from pinion.plan.programs import AS_PLANNED, program_file, program_path
+from pinion.plan.programs import as_planned, program_file, program_path
 from pinion.plan.texts import kept_by
 from pinion.site.catalog import Board, Evidence, Hat
 from pinion.site.catalog import FanStep as CatalogFanStep
@@ -79,14 +79,7 @@ def pi_boot(host: HostContext) -> Concern | None:
                 expected="on",
             )
         )
-        claims.append(
-            HostClaim(
-                name="eeprom",
-                claim="the settings of the boot EEPROM are",
-                command=f"{program_path(EEPROM_PROGRAM)} --check {EEPROM_FILE} 2>&1 && echo {AS_PLANNED}",
-                expected=AS_PLANNED,
-            )
-        )
+        claims.append(as_planned(EEPROM_PROGRAM, "eeprom", "the settings of the boot EEPROM are", EEPROM_FILE))
     return Concern(
         name=NAME,
         packages=() if host.lab else ("rpi-eeprom",),

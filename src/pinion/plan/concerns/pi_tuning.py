@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostSysctl, HostUnit
-from pinion.plan.texts import kept_by, sysctl_lines
+from pinion.plan.texts import kept_by, sysctl_lines, unit_text
 from pinion.site.catalog import Evidence
 from pinion.site.node_concerns import PiTuning
 from pinion.site.quantities import fraction
@@ -134,17 +134,16 @@ def _unit_file(host: HostContext, settings: PiTuning) -> HostFile:
     queue = f"/sys/class/net/{interface}/queues/rx-0"
     policies = "/sys/devices/system/cpu/cpufreq/policy*"
     governor = f'for policy in {policies}; do echo {settings.governor} >"$$policy/scaling_governor"; done'
-    content = "\n".join(
-        [
-            kept_by(NAME),
-            "[Unit]",
+    content = unit_text(
+        NAME,
+        Unit=[
             "Description=CPU governor, packet steering and mount options of a Raspberry Pi",
             "# A container has none of these of its own.",
             "ConditionVirtualization=!container",
             f"Wants=sys-subsystem-net-devices-{interface}.device",
             f"After=sys-subsystem-net-devices-{interface}.device local-fs.target",
-            "",
-            "[Service]",
+        ],
+        Service=[
             "Type=oneshot",
             "RemainAfterExit=yes",
             f"# {_SCALING}: the only receive queue interrupts CPU 0; its packets are worked on by the others.",
@@ -154,11 +153,10 @@ def _unit_file(host: HostContext, settings: PiTuning) -> HostFile:
             f"ExecStart=/bin/sh -c '{governor}'",
             "# mount(8): reading a file then writes nothing.",
             "ExecStart=/usr/bin/mount -o remount,noatime /",
-            "",
-            "[Install]",
+        ],
+        Install=[
             "WantedBy=multi-user.target",
-            "",
-        ]
+        ],
     )
     return HostFile(path=UNIT_FILE, content=content, restart=(UNIT,))
 

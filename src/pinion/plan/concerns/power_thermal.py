@@ -8,7 +8,7 @@ from pinion.plan.concerns.node_metrics import FOLDER as TEXTFILES
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostDirectory, HostFile, HostUnit
 from pinion.plan.programs import program_file, program_path, run_once
-from pinion.plan.texts import kept_by
+from pinion.plan.texts import unit_text
 from pinion.site.node_concerns import PowerThermal
 from pinion.site.quantities import seconds
 
@@ -59,13 +59,12 @@ def config(settings: PowerThermal) -> str:
 
 
 def _service() -> str:
-    return "\n".join(
-        [
-            kept_by(NAME),
-            "[Unit]",
+    return unit_text(
+        NAME,
+        Unit=[
             "Description=Temperature, throttling and undervoltage, for Prometheus and routers",
-            "",
-            "[Service]",
+        ],
+        Service=[
             "Type=oneshot",
             f"ExecStart={program_path(PROGRAM)}",
             "# 1: it has written that nothing can be read.",
@@ -79,27 +78,24 @@ def _service() -> str:
             "ProtectHome=yes",
             "PrivateNetwork=yes",
             "NoNewPrivileges=yes",
-            "",
-        ]
+        ],
     )
 
 
 def _timer(settings: PowerThermal) -> str:
-    return "\n".join(
-        [
-            kept_by(NAME),
-            "[Unit]",
+    return unit_text(
+        NAME,
+        Unit=[
             "Description=Temperature, throttling and undervoltage, again and again",
-            "",
-            "[Timer]",
+        ],
+        Timer=[
             "OnActiveSec=1",
             f"OnUnitActiveSec={seconds(settings.interval):g}",
             "AccuracySec=1",
-            "",
-            "[Install]",
+        ],
+        Install=[
             "WantedBy=timers.target",
-            "",
-        ]
+        ],
     )
 
 
