@@ -81,14 +81,26 @@ class HostsRack(SmallRack):
 
     def converge_command(self, by: str, *arguments: str) -> list[str]:
         """The command line of `pinion converge` in the operator's position."""
-        program = [sys.executable, "-m", "pinion", "converge", str(self.site), "--by", by, "--json"]
-        return self.inside_command(*program, *arguments)
+        return self.inside_command(*self._converge(by, *arguments))
 
     def converge(self, by: str, *arguments: str, expect: int | None = 0) -> dict[str, Any]:
         """Converge; the answer."""
-        program = [sys.executable, "-m", "pinion", "converge", str(self.site), "--by", by, "--json"]
-        answer: dict[str, Any] = json.loads(self.inside(*program, *arguments, expect=expect).stdout)
+        answer: dict[str, Any] = json.loads(self.inside(*self._converge(by, *arguments), expect=expect).stdout)
         return answer
+
+    def _converge(self, by: str, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "pinion", "converge", str(self.site), "--by", by, "--json", *arguments]
+
+    def checks(self, *names: str, expect: int = 0) -> str:
+        """What testinfra says of the plan's checks for hosts *names*, run as a user does."""
+        argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(REPOSITORY / "tests/hosts")]
+        return self.inside(*argv, "--site", str(self.site), "--hosts", ",".join(names), expect=expect).stdout
+
+    def checks_hold(self, *names: str) -> None:
+        """All checks of the plan for hosts *names* hold."""
+        said = self.checks(*names)
+        assert " passed" in said
+        assert "skipped" not in said
 
     def host(self, name: str) -> HostPlan:
         """The plan of one host."""

@@ -10,6 +10,7 @@ from netbox_contract.contract import marked, only
 from netbox_contract.samples import Sample
 from netbox_contract.spying import Hand, Spy
 from pinion.drivers.netbox import CableTo, DeviceRecord, ExistsError, Interface, NetBoxDriver, VlanRecord
+from pinion.drivers.netbox.driver import UnitDriver
 from pinion.drivers.netbox.errors import BulkRefusedError
 from pinion.drivers.netbox.kinds import (
     ADOPTED,
@@ -29,6 +30,7 @@ from pinion.drivers.netbox.kinds import (
 )
 from pinion.drivers.netbox.matching import is_adopted
 from pinion.drivers.netbox.plain import mark_of, plain_record
+from pinion.drivers.netbox.results import D
 from pinion.drivers.netbox.store import identity
 
 ORDERS = ("together", "one by one", "the other way round")
@@ -53,42 +55,24 @@ def ids(spy: Spy, unit: str) -> dict[str, int]:
     return found
 
 
-def vlans_as(driver: NetBoxDriver, units: list[VlanRecord], order: str) -> None:
+def bring(units_of: UnitDriver[D], units: list[D], order: str) -> None:
+    """Have the driver of one kind of unit apply *units* in *order*."""
     if order == "together":
-        for result in driver.vlans.apply_many(units):
+        for result in units_of.apply_many(units):
             assert not isinstance(result, Exception), result
     for unit in {"together": [], "one by one": units}.get(order, units[::-1]):
-        driver.vlans.apply(unit)
+        units_of.apply(unit)
 
 
-def devices_as(driver: NetBoxDriver, units: list[DeviceRecord], order: str) -> None:
-    if order == "together":
-        for result in driver.devices.apply_many(units):
-            assert not isinstance(result, Exception), result
-    for unit in {"together": [], "one by one": units}.get(order, units[::-1]):
-        driver.devices.apply(unit)
-
-
-def vlans_are(driver: NetBoxDriver, units: list[VlanRecord]) -> None:
-    """The VLANs are as wanted, and nothing is left to do."""
+def are_as_wanted(driver: NetBoxDriver, units_of: UnitDriver[D], units: list[D]) -> None:
+    """*units* are as wanted, and nothing is left to do."""
     driver.forget()
     for unit in units:
-        read = driver.vlans.read(unit.key)
+        read = units_of.read(unit.key)
         assert read is not None
         assert read.record == unit
         assert read.other_drift == ()
-        assert driver.vlans.diff(unit).empty
-
-
-def devices_are(driver: NetBoxDriver, units: list[DeviceRecord]) -> None:
-    """The devices are as wanted, and nothing is left to do."""
-    driver.forget()
-    for unit in units:
-        read = driver.devices.read(unit.key)
-        assert read is not None
-        assert read.record == unit
-        assert read.other_drift == ()
-        assert driver.devices.diff(unit).empty
+        assert units_of.diff(unit).empty
 
 
 def named(unit: DeviceRecord, name: str) -> DeviceRecord:
@@ -164,7 +148,7 @@ def test_a_vlan_of_another_name_is_the_same_vlan(driver: NetBoxDriver, renaming:
     assert driver.vlans.read(f"{renaming.name}/edge") is None, "a refresh in between finds the old one gone"
     deleted = driver.vlans.delete(f"{renaming.name}/edge")
     assert (deleted.deleted, deleted.left) == ((), ())
-    vlans_are(driver, [new])
+    are_as_wanted(driver, driver.vlans, [new])
 
 
 def test_what_the_new_name_does_not_want_goes_with_the_old_one(
@@ -180,7 +164,7 @@ def test_what_the_new_name_does_not_want_goes_with_the_old_one(
     assert [text.split()[0] for text in deleted.deleted] == ["IP"]
     assert deleted.left == ()
     assert spy.find(IP_RANGE, {}, "start_address", [renaming.vlan().ranges[0].start]) == []
-    vlans_are(driver, [new])
+    are_as_wanted(driver, driver.vlans, [new])
 
 
 def test_another_name_and_another_range_at_once(driver: NetBoxDriver, renaming: Sample, spy: Spy) -> None:
@@ -190,7 +174,7 @@ def test_another_name_and_another_range_at_once(driver: NetBoxDriver, renaming: 
     before = ids(spy, f"{renaming.name}/vlan/edge")
     driver.vlans.apply(new)
     assert ids(spy, f"{renaming.name}/vlan/edge-ai") == before
-    vlans_are(driver, [new])
+    are_as_wanted(driver, driver.vlans, [new])
 
 
 def test_adopted_stays_adopted_under_another_name(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:
@@ -208,8 +192,8 @@ def test_adopted_stays_adopted_under_another_name(driver: NetBoxDriver, sample: 
 def test_two_vlans_exchange_names(driver: NetBoxDriver, renaming: Sample, spy: Spy, order: str) -> None:
     driver.vlans.apply(renaming.vlan("control", 100))
     new = [renaming.vlan("edge", 100), renaming.vlan("control", 101)]
-    vlans_as(driver, new, order)
-    vlans_are(driver, new)
+    bring(driver.vlans, new, order)
+    are_as_wanted(driver, driver.vlans, new)
     port = marked(spy, INTERFACE, f"{renaming.name}/device/tor-1/interface/Ethernet1")[0]
     assert port["untagged_vlan"]["vid"] == 100, "a port follows the name in the site file"  # type: ignore[index, call-overload]
 
@@ -225,8 +209,8 @@ def test_three_vlans_pass_their_ids_round(driver: NetBoxDriver, renaming: Sample
 
     driver.vlans.apply_many([vlan(name, place) for place, name in enumerate(names)])
     new = [vlan(name, (place + 1) % 3) for place, name in enumerate(names)]
-    vlans_as(driver, new, order)
-    vlans_are(driver, new)
+    bring(driver.vlans, new, order)
+    are_as_wanted(driver, driver.vlans, new)
 
 
 def test_a_new_vlan_takes_the_vid_that_another_gives_up(
@@ -236,8 +220,8 @@ def test_a_new_vlan_takes_the_vid_that_another_gives_up(
     before = ids(spy, f"{renaming.name}/vlan/edge")
     new = [renaming.vlan("edge-ai"), renaming.vlan("edge", 103)]
     driver.vlans.expect([one.key for one in new])
-    vlans_as(driver, new, order)
-    vlans_are(driver, new)
+    bring(driver.vlans, new, order)
+    are_as_wanted(driver, driver.vlans, new)
     assert ids(spy, f"{renaming.name}/vlan/edge")["VLAN"] == before["VLAN"]
 
 
@@ -246,7 +230,7 @@ def test_two_units_that_want_one_prefix_are_refused(driver: NetBoxDriver, renami
     _, refused = driver.vlans.apply_many([renaming.vlan(), thief])
     assert isinstance(refused, ExistsError)
     assert refused.reason == f"VLAN {renaming.name}/edge wants it, too"
-    vlans_are(driver, [renaming.vlan()])
+    are_as_wanted(driver, driver.vlans, [renaming.vlan()])
 
 
 # --- devices ------------------------------------------------------------------------------------------------------------
@@ -266,7 +250,7 @@ def test_a_device_of_another_name_is_the_same_device(driver: NetBoxDriver, renam
     assert driver.devices.read(old) is None
     deleted = driver.devices.delete(old)
     assert (deleted.deleted, deleted.left) == ((), ())
-    devices_are(driver, [new, renaming.pi(2), renaming.switch()])
+    are_as_wanted(driver, driver.devices, [new, renaming.pi(2), renaming.switch()])
 
 
 def test_a_switch_of_another_name_keeps_its_cables(driver: NetBoxDriver, renaming: Sample, spy: Spy) -> None:
@@ -280,7 +264,7 @@ def test_a_switch_of_another_name_keeps_its_cables(driver: NetBoxDriver, renamin
     assert driver.devices.delete(f"{renaming.name}/tor-1").left == ()
     assert ids(spy, f"{renaming.name}/device/tor-a") == before
     assert ids(spy, f"{renaming.name}/device/pi-01") == cables
-    devices_are(driver, [new, *pis])
+    are_as_wanted(driver, driver.devices, [new, *pis])
 
 
 @pytest.mark.parametrize("address", ["the same", "another"])
@@ -303,7 +287,7 @@ def test_a_device_of_another_name_and_other_hardware(
     driver.devices.apply(new)
     assert driver.devices.delete(old.key).left == ()
     assert ids(spy, f"{renaming.name}/device/pi-01") == {}
-    devices_are(driver, [new, renaming.pi(2)])
+    are_as_wanted(driver, driver.devices, [new, renaming.pi(2)])
 
 
 def test_a_device_in_the_rack_unit_of_another(driver: NetBoxDriver, renaming: Sample, spy: Spy) -> None:
@@ -313,14 +297,14 @@ def test_a_device_in_the_rack_unit_of_another(driver: NetBoxDriver, renaming: Sa
     assert driver.devices.diff(new).renamed is None
     driver.devices.apply(new)
     driver.devices.delete(f"{renaming.name}/tor-1")
-    devices_are(driver, [new])
+    are_as_wanted(driver, driver.devices, [new])
 
 
 def test_two_devices_exchange_addresses(driver: NetBoxDriver, renaming: Sample, spy: Spy, order: str) -> None:
     one, two = renaming.pi(), renaming.pi(2)
     new = [_with_addresses(one, two), _with_addresses(two, one)]
-    devices_as(driver, new, order)
-    devices_are(driver, new)
+    bring(driver.devices, new, order)
+    are_as_wanted(driver, driver.devices, new)
     for address in (one.primary_address, two.primary_address):
         assert only(spy, IP_ADDRESS, "address", str(address))
 
@@ -333,8 +317,8 @@ def _with_addresses(one: DeviceRecord, other: DeviceRecord) -> DeviceRecord:
 def test_two_devices_exchange_ports(driver: NetBoxDriver, renaming: Sample, spy: Spy, order: str) -> None:
     ports = [CableTo(device="tor-1", interface=f"Ethernet{n}") for n in (1, 2)]
     new = [renaming.pi(1, cable=ports[1]), renaming.pi(2, cable=ports[0])]
-    devices_as(driver, new, order)
-    devices_are(driver, [*new, renaming.switch()])
+    bring(driver.devices, new, order)
+    are_as_wanted(driver, driver.devices, [*new, renaming.switch()])
     assert len(spy.find(CABLE, {}, f"cf_{MARK}__isw", [f"{renaming.name}/"])) == 2
 
 
@@ -346,8 +330,8 @@ def test_a_cable_that_was_there_before_stays_one_that_was(
         hand.update(CABLE, [{"id": identity(cable), "custom_fields": {ADOPTED: True}}], ["*"])
     ports = [CableTo(device="tor-1", interface=f"Ethernet{n}") for n in (1, 2)]
     new = [renaming.pi(1, cable=ports[1]), renaming.pi(2, cable=ports[0])]
-    devices_as(driver, new, order)
-    devices_are(driver, new)
+    bring(driver.devices, new, order)
+    are_as_wanted(driver, driver.devices, new)
     cables = spy.find(CABLE, {}, f"cf_{MARK}__isw", [f"{renaming.name}/device/pi-"])
     assert sum(is_adopted(one) for one in cables) == (2 if order == "together" else 1)
 
@@ -362,22 +346,22 @@ def test_a_vlan_that_is_left_out_of_its_group_is_told_and_put_back(
     assert read is not None
     assert [text for text in read.other_drift if "is in no VLAN group" in text]
     driver.vlans.apply(renaming.vlan())
-    vlans_are(driver, [renaming.vlan()])
+    are_as_wanted(driver, driver.vlans, [renaming.vlan()])
 
 
 def test_two_devices_exchange_all_but_their_names(driver: NetBoxDriver, renaming: Sample, spy: Spy, order: str) -> None:
     new = [named(renaming.pi(2), "pi-01"), named(renaming.pi(1), "pi-02")]
-    devices_as(driver, new, order)
-    devices_are(driver, new)
+    bring(driver.devices, new, order)
+    are_as_wanted(driver, driver.devices, new)
 
 
 def test_a_row_of_devices_moves_up_by_one(driver: NetBoxDriver, renaming: Sample, spy: Spy, order: str) -> None:
     """`numbers: 1-2` becomes `2-3`: each gets address and port of the one before it, and the first is gone."""
     new = [named(renaming.pi(1), "pi-02"), named(renaming.pi(2), "pi-03")]
     driver.devices.expect([one.key for one in new])
-    devices_as(driver, new, order)
+    bring(driver.devices, new, order)
     assert driver.devices.delete(f"{renaming.name}/pi-01").left == ()
-    devices_are(driver, new)
+    are_as_wanted(driver, driver.devices, new)
 
 
 def test_two_ports_of_one_device_exchange_their_cables(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
@@ -392,7 +376,7 @@ def test_two_ports_of_one_device_exchange_their_cables(driver: NetBoxDriver, sam
 
     driver.devices.apply(pi(1, 2))
     driver.devices.apply(pi(2, 1))
-    devices_are(driver, [pi(2, 1)])
+    are_as_wanted(driver, driver.devices, [pi(2, 1)])
 
 
 def test_a_rack_of_another_name_is_the_same_rack(driver: NetBoxDriver, renaming: Sample, spy: Spy) -> None:
@@ -438,8 +422,8 @@ def test_a_rename_can_be_undone(driver: NetBoxDriver, renaming: Sample, spy: Spy
     driver.vlans.undo(driver.vlans.apply(renaming.vlan("edge-ai")))
     driver.devices.undo(driver.devices.apply(named(renaming.pi(), "pi-a")))
     assert {kind: _marks(spy, kind, renaming) for kind in marks} == marks
-    vlans_are(driver, [renaming.vlan()])
-    devices_are(driver, [renaming.pi(), renaming.pi(2)])
+    are_as_wanted(driver, driver.vlans, [renaming.vlan()])
+    are_as_wanted(driver, driver.devices, [renaming.pi(), renaming.pi(2)])
 
 
 def _marks(spy: Spy, kind: Kind, sample: Sample) -> dict[int, str | None]:

@@ -24,6 +24,12 @@ def mark(outcome: Outcome | None) -> str:
     return _MARKS[outcome] if outcome is not None else "·"
 
 
+def told(finding: Finding) -> str:
+    """A finding in one line: its sign, the claim, what was expected and what was found."""
+    check = finding.check
+    return f"{mark(finding.outcome)} {check.claim}: expected {check.expected}, found {finding.found}"
+
+
 def _css(outcome: Outcome | None) -> str:
     return outcome.value.replace(" ", "-") if outcome is not None else ""
 

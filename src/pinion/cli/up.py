@@ -15,7 +15,7 @@ from rich.table import Table
 
 from pinion.bringup.stages import StageFailedError, StageResult, run, stages
 from pinion.checks.model import Finding, Outcome
-from pinion.checks.report import mark
+from pinion.checks.report import told
 from pinion.cli.arguments import load_or_exit
 from pinion.plan import Plan
 from pinion.plan import plan as compile_plan
@@ -86,10 +86,7 @@ def _unproved(answer: Mapping[str, object]) -> list[str]:
     if not isinstance(findings, list):
         return []
     bad = [Finding.model_validate(one) for one in findings if one["outcome"] != Outcome.PROVED]
-    return [
-        f"{mark(one.outcome)} {one.check.claim}: expected {one.check.expected}, found {one.found}; {one.check.remedy}"
-        for one in bad
-    ]
+    return [f"{told(one)}; {one.check.remedy}" for one in bad]
 
 
 def _lab_endpoints(plan: Plan, instance: str) -> Path | None:

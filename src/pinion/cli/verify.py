@@ -16,7 +16,7 @@ from pinion.bringup.access import access_of
 from pinion.bringup.stack import StackError
 from pinion.bringup.verification import verify as run_verification
 from pinion.checks.model import Finding, Outcome
-from pinion.checks.report import mark, render_html, write
+from pinion.checks.report import mark, render_html, told, write
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
 from pinion.plan import plan as compile_plan
 from pinion.site.find import repository
@@ -101,10 +101,7 @@ def _print(findings: Sequence[Finding], *, show_all: bool, report: Path | None) 
         if finding.outcome is Outcome.FAILED or (show_all and finding.outcome is Outcome.PROVED)
     ]
     for finding in shown:
-        _say(
-            console,
-            f"{mark(finding.outcome)} {finding.check.claim}: expected {finding.check.expected}, found {finding.found}",
-        )
+        _say(console, told(finding))
         if finding.outcome is Outcome.FAILED:
             _say(console, f"    {finding.check.origin}: {finding.check.remedy}")
     reasons = Counter(finding.found for finding in findings if finding.outcome is Outcome.NOT_RUN)
