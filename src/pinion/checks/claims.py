@@ -122,6 +122,7 @@ def _reachability(plan: Plan) -> list[Check]:
             remedy="compare the switch port and the cable of both ends with the plan: `pinion plan` prints them",
             origin=origin,
             best=platforms[source.platform],
+            silent=expected == "unreachable",
         )
 
     for source in hosts:

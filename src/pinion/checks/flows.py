@@ -107,4 +107,5 @@ def _check(plan: Plan, source: HostPlan, host: HostPlan, address: str, port: int
         remedy=f"compare `pinion plan {plan.site} --json` under flows with `nft list table inet pinion` on {host.name}",
         origin="concerns.firewall",
         best=host.evidence,
+        silent=expected == DROPPED,
     )

@@ -19,9 +19,12 @@ HOST_TIMEOUT = 120.0
 
 #: Two echo requests, one second each: enough to survive one lost ARP answer, short enough for the pings that must fail. As root, since
 #: a login may lack the right to open an ICMP socket, and a ping that could not be sent must never pass for an isolated network.
-PING = "sudo -n ping -n -c 2 -i 0.2 -W 1"
+PING = "ping -n -c 2 -i 0.2 -W 1"
 
 _SEPARATOR = "==pinion=="
+_HEREDOC = "==pinion-root=="
+#: Probes of one shell at a time: a host's own work goes on beside them.
+_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +63,43 @@ def host_prober(access: SshAccess) -> Prober:
 
 
 def script(checks: Sequence[Check]) -> str:
-    """One POSIX shell script that runs the probes of one host side by side and prints each answer after a separator line."""
-    lines = ["set -u", "d=$(mktemp -d) || exit 97", "trap 'rm -rf \"$d\"' EXIT"]
-    for index, check in enumerate(checks):
-        lines.append(f'( {_command(check)} ) >"$d/{index}" 2>/dev/null </dev/null &')
-        if index % 8 == 7:
-            lines.append("wait")
-    lines += ["wait", f"for i in $(seq 0 {len(checks) - 1}); do echo '{_SEPARATOR}'; cat \"$d/$i\"; echo; done"]
-    return "\n".join(lines) + "\n"
+    """One POSIX shell script that runs the probes of one host and prints each answer after a separator line with the probe's number.
+
+    Probes that need root share one root shell beside the login's own: a `sudo` for each costs more than all probes together.
+    """
+    numbered = list(enumerate(checks))
+    as_root = [(number, check) for number, check in numbered if _needs_root(check)]
+    ordinary = [entry for entry in numbered if entry not in as_root]
+    lines = ["set -u", "r=$(mktemp) || exit 97", "trap 'rm -f \"$r\"' EXIT"]
+    if as_root:
+        lines += [f"sudo -n sh -s >\"$r\" <<'{_HEREDOC}' &", *_batch(as_root), _HEREDOC]
+    return "\n".join([*lines, "(", *_batch(ordinary), ")", "wait", 'cat "$r"']) + "\n"
+
+
+def answers(said: str) -> dict[int, str]:
+    """What a host's run of `script` printed, by the number of the probe."""
+    found: dict[int, str] = {}
+    for part in said.split(f"{_SEPARATOR} ")[1:]:
+        number, _, answer = part.partition("\n")
+        found[int(number)] = answer.strip()
+    return found
+
+
+def _batch(numbered: Sequence[tuple[int, Check]]) -> list[str]:
+    """Shell lines that run probes, a few at once beside all that wait for silence, then print all answers."""
+    lines = ["d=$(mktemp -d) || exit 97", "trap 'rm -rf \"$d\"' EXIT", "p="]
+    begun = 0
+    for number, check in sorted(numbered, key=lambda entry: not entry[1].silent):
+        lines.append(f'( {_command(check)} ) >"$d/{number}" 2>/dev/null </dev/null &')
+        if check.silent:
+            continue
+        begun += 1
+        lines.append('p="$p $!"' if begun % _AT_ONCE else "wait $p $!; p=")
+    return [*lines, "wait", *(f'echo "{_SEPARATOR} {number}"; cat "$d/{number}"; echo' for number, _ in numbered)]
+
+
+def _needs_root(check: Check) -> bool:
+    return isinstance(check.probe, PingProbe) or (isinstance(check.probe, HostProbe) and check.probe.sudo)
 
 
 def _command(check: Check) -> str:
@@ -78,7 +110,7 @@ def _command(check: Check) -> str:
             '*) echo "$said" | tail -n 1;; esac'
         )
     if isinstance(check.probe, HostProbe):
-        return f"sudo -n sh -c {shlex.quote(check.probe.command)}" if check.probe.sudo else check.probe.command
+        return check.probe.command
     raise TypeError(f"{check.id} is no probe of a host")
 
 
@@ -98,9 +130,12 @@ def _on_host(access: SshAccess, host: HostPlan, checks: Sequence[Check]) -> list
             not_run(check, f"{host.name} ({host.address}) did not answer within {HOST_TIMEOUT:.0f} s")
             for check in checks
         ]
-    answers = [answer.strip() for answer in run.stdout.split(f"{_SEPARATOR}\n")[1:]]
-    if len(answers) != len(checks):
-        reason = (run.stderr.strip().splitlines() or [f"ssh ended with {run.returncode}"])[-1]
-        return [not_run(check, f"{host.name} ({host.address}): {reason}") for check in checks]
+    found = answers(run.stdout)
+    reason = (run.stderr.strip().splitlines() or [f"ssh ended with {run.returncode}"])[-1]
     share = (time.monotonic() - started) / len(checks)
-    return [judge(check, answer, share) for check, answer in zip(checks, answers, strict=True)]
+    return [
+        judge(check, found[number], share)
+        if number in found
+        else not_run(check, f"{host.name} ({host.address}): {reason}")
+        for number, check in enumerate(checks)
+    ]
