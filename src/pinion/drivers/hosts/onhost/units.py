@@ -39,7 +39,8 @@ class Systemd:
         if unit.masked:
             run(["systemctl", "mask", "--", unit.name])
         elif now.enabled != unit.enabled:
-            run(["systemctl", "enable" if unit.enabled else "disable", "--", unit.name])
+            # What is enabled matters at the next boot, and systemd has read the unit's file by now: no reload of everything for a link.
+            run(["systemctl", "--no-reload", "enable" if unit.enabled else "disable", "--", unit.name])
         if now.active != unit.active:
             run(["systemctl", "start" if unit.active else "stop", "--", unit.name], seconds=CHANGE_SECONDS)
 
