@@ -6,10 +6,15 @@ import json
 import os
 import re
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import requests
+
+from pinion.lab import namespaces
+from pinion.lab.machine import Machine
+from pinion.lab.state import InstanceState
 
 REPOSITORY = Path(__file__).parents[2]
 SITE = "lab-test"
@@ -110,30 +115,43 @@ class Rack:
 
     def endpoints(self) -> dict[str, Any]:
         """Where the rack's services are."""
-        state = Path(os.environ.get("PINION_STATE", "/var/lib/pinion")) / self.instance
-        loaded: dict[str, Any] = json.loads((state / "endpoints.json").read_text())
+        loaded: dict[str, Any] = json.loads(self.store.endpoints.read_text())
         return loaded
+
+    @property
+    def store(self) -> InstanceState:
+        """The instance as the lab keeps it."""
+        return InstanceState(self.instance, Path(os.environ.get("PINION_STATE", "/var/lib/pinion")) / self.instance)
 
     def netbox(self, path: str, method: str = "GET", body: object = None) -> Any:
         """Call NetBox as a person with the API would, not through our driver."""
         netbox = self.endpoints()["netbox"]
-        program = (
-            "import sys,json,requests;a=json.load(sys.stdin);"
-            "r=requests.request(a['m'],a['u'],json=a['b'],verify=a['ca'],headers={'Authorization':'Bearer '+a['t']},timeout=60);"
-            "r.raise_for_status();print(json.dumps(r.json() if r.content else None))"
-        )
-        asked = {
-            "m": method,
-            "u": f"{netbox['url']}/api/{path}",
-            "b": body,
-            "ca": netbox.get("ca_file") or True,
-            "t": Path(netbox["token_file"]).read_text().strip(),
-        }
-        return json.loads(self.inside(sys.executable, "-c", program, given=json.dumps(asked)).stdout)
+        session = requests.Session()
+        session.trust_env = False
+        session.headers["Authorization"] = f"Bearer {Path(netbox['token_file']).read_text().strip()}"
+        with namespaces.inside(self.store.namespace("mgmt-1")), session:
+            answer = session.request(
+                method, f"{netbox['url']}/api/{path}", json=body, verify=netbox.get("ca_file") or True, timeout=60
+            )
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
 
     def kubectl(self, *argv: str) -> str:
         """Run kubectl as the cluster's administrator."""
-        return self.inside("kubectl", "--kubeconfig", self.endpoints()["kubernetes"]["kubeconfig"], *argv).stdout
+        command = ["kubectl", "--kubeconfig", self.endpoints()["kubernetes"]["kubeconfig"], *argv]
+        done = subprocess.run(
+            namespaces.command(self.store.namespace("mgmt-1"), command),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def machine(self, name: str) -> Machine:
+        """One machine, to look inside and to disturb it."""
+        return Machine(self.store, name)
 
     def edit_site(self, before: str, after: str) -> None:
         """Change the site file as a person would: *before* must stand in it exactly once."""

@@ -24,15 +24,15 @@ def test_a_fifth_pi(rack: Rack) -> None:
     rack.edit_site("numbers: 1-4", "numbers: 1-5")
     # The image and the power of the new Pi: `up` boots it before it asks Pulumi for the rest.
     rack.pinion("lab", "up", "--site", str(rack.site_file), "--instance", rack.instance)
-    steps = {step["urn"].rpartition("::")[2] + " " + step["op"]: step for step in rack.preview()}
-    assert set(steps) == {"pi-05 create", "tor-1 update"}
-    assert sorted(step["urn"].split("::")[2].rpartition("$")[2] for step in rack.preview()) == [
+    steps = rack.preview()
+    assert {step["urn"].rpartition("::")[2] + " " + step["op"] for step in steps} == {"pi-05 create", "tor-1 update"}
+    assert sorted(step["urn"].split("::")[2].rpartition("$")[2] for step in steps) == [
         "kubernetes:core/v1:NodePatch",
         "pinion:netbox:Device",
         "pinion:netbox:Device",
         "pinion:switch:Config",
     ]
-    for step in rack.preview():
+    for step in steps:
         if step["op"] == "update":
             paths = set(step["detailedDiff"] or {})
             assert paths
