@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import PurePosixPath
 
 import pytest
 from hypothesis import HealthCheck, settings
+from thoroughness import FULL
 from xdist.scheduler import LoadScopeScheduling
 
 # Contract suites live in modules of their own; without this a failure there would not say what differs.
@@ -34,6 +34,11 @@ def regenerate(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--regenerate"))
 
 
+def pytest_report_header() -> str:
+    """How thorough this run is."""
+    return "thoroughness: " + ("all seeded points" if FULL else "some of the seeded points; all with CI_FULL=1")
+
+
 class TogetherScheduling(LoadScopeScheduling):  # type: ignore[misc]
     """Gives a worker whole files, and whole folders of those whose tests share one server or rack."""
 
@@ -52,7 +57,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> TogetherS
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first; tests that take minutes each are skipped unless CI_FULL=1, and the summary says so."""
     items.sort(key=lambda item: item.path.parent.name not in LONGEST)
-    if os.environ.get("CI_FULL") == "1":
+    if FULL:
         return
     for item in items:
         if item.get_closest_marker("slow") is not None:

@@ -11,6 +11,7 @@ from engine.conftest import small
 from engine.kill import LoneProvider, Point, doubles, killed_run, lone_provider, seeded_points, trap
 from engine.netbox_server import TOKEN, Server
 from engine.stack import STACK, Stack
+from thoroughness import points
 
 from pinion.bringup.stack import up
 from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
@@ -24,9 +25,9 @@ from pinion.provider.shape import Shape
 
 #: Both samples are of all writes of one `up` of the records below (as many as test_the_points_cover_a_whole_run says).
 WRITES = 22
-ENGINE_POINTS = seeded_points(seed=20261121, count=8, writes=WRITES)
-LONE_POINTS = seeded_points(seed=7, count=24, writes=WRITES, victims=("provider",))
-DESTROY_POINTS = seeded_points(seed=3, count=2, writes=10)
+ENGINE_POINTS = seeded_points(seed=20261121, count=8, writes=WRITES)[: points(4, 8)]
+LONE_POINTS = seeded_points(seed=7, count=28, writes=WRITES, victims=("provider",))
+DESTROY_POINTS = seeded_points(seed=3, count=2, writes=10)[: points(1, 2)]
 
 
 @pytest.fixture

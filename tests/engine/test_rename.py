@@ -9,6 +9,7 @@ import pytest
 from engine.kill import Point, doubles, killed_run
 from engine.netbox_server import Server
 from engine.stack import Stack
+from thoroughness import points
 
 from pinion.drivers.netbox.kinds import CABLE, DEVICE, IP_ADDRESS, KINDS, PREFIX, VLAN
 from pinion.drivers.netbox.plain import mark_of
@@ -89,9 +90,10 @@ def test_exchanges_converge_in_one_up(netbox_stack: Stack, netbox: Server) -> No
     assert not doubles(netbox)
 
 
-@pytest.mark.parametrize(
-    "point", [Point("engine", 2, "after"), Point("provider", 4, "before"), Point("engine", 6, "after")], ids=str
-)
+POINTS = [Point("engine", 2, "after"), Point("provider", 4, "before"), Point("engine", 6, "after")]
+
+
+@pytest.mark.parametrize("point", POINTS[: points(1, 3)], ids=str)
 def test_a_killed_rename_is_finished_by_the_next_up(netbox_stack: Stack, netbox: Server, point: Point) -> None:
     netbox_stack.up()
     before = _marks(netbox)

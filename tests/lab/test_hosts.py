@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from lab.hosts_rack import REPOSITORY, HostsRack, Watch, kill_tree
+from thoroughness import points
 
 from pinion.drivers.hosts.bundle import program
 
@@ -228,9 +229,9 @@ def test_a_run_killed_before_any_of_its_effects_is_finished_by_the_next(converge
     effects = int(rack.on(name, "python3 /run/killed.py 0"))
     assert effects > 30
 
-    points = sorted(random.Random(20250301).sample(range(1, effects + 1), 20))
+    chosen = sorted(random.Random(20250301).sample(range(1, effects + 1), 20))
     with Watch(rack, name) as watch:
-        for point in points:
+        for point in chosen:
             rack.on(name, drift)
             killed = machine.run(["python3", "/run/killed.py", str(point)], check=False)
             assert killed.returncode in {-9, 137}, f"point {point}: {killed}"
@@ -250,7 +251,7 @@ def test_a_killed_controller_is_followed_by_one_that_finishes(converged: HostsRa
     shot = rack.snapshot(name)
     moments = random.Random(20250302)
     with Watch(rack, name) as watch:
-        for number in range(6):
+        for number in range(points(2, 6)):
             by = ("ansible", "pyinfra")[number % 2]
             rack.on(name, DRIFT if number < 4 else DRIFT.replace("dpkg --remove tcpdump", "true"))
             run = subprocess.Popen(
@@ -267,7 +268,7 @@ def test_a_killed_controller_is_followed_by_one_that_finishes(converged: HostsRa
             answer = rack.converge(OTHER[by] if number % 3 else by, "--limit", name)
             assert answer["failed"] == []
             assert rack.snapshot(name) == shot, f"kill {number} of {by}"
-    assert watch.logins > 10
+    assert watch.logins > 5
     assert watch.outages == []
 
 

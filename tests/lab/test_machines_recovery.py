@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from lab.small_rack import MACHINES, SmallRack, root_links, traces
+from thoroughness import points
 
 from pinion.lab import cgroups, namespaces
 from pinion.lab.mounts import unmount_tree
@@ -85,7 +86,7 @@ def test_killed_at_any_moment_up_goes_on(rack: SmallRack) -> None:
     chance = random.Random(2024)
     rack.up()
     rack.down()
-    for round_number in range(8):
+    for round_number in range(points(4, 8)):
         if round_number % 3 == 0:
             rack.down()
         running = subprocess.Popen(
@@ -109,7 +110,7 @@ def test_killed_at_any_moment_up_goes_on(rack: SmallRack) -> None:
 
 def test_killed_at_any_moment_down_goes_on(rack: SmallRack) -> None:
     chance = random.Random(7)
-    for _ in range(3):
+    for _ in range(points(2, 3)):
         rack.up()
         running = subprocess.Popen(
             rack.command("down"),
