@@ -44,7 +44,8 @@ from pinion.drivers.netbox.desired import Prefix as PrefixRecord  # noqa: E402
 
 PORTS: Final = 48
 WAYS: Final = ("pinion", "dynamic", "bulk", "engine")
-PARALLEL: Final = "32"
+#: As bin/pinion-env has it.
+PARALLEL: Final = "100"
 
 
 @dataclass
