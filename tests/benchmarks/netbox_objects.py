@@ -2,7 +2,7 @@
 
     python tests/benchmarks/netbox_objects.py                                   200 devices, link delays 0, 20 and 100 ms, own NetBox
     python tests/benchmarks/netbox_objects.py --devices 40 --delays 0 --ways pinion,bulk,engine
-    python tests/benchmarks/netbox_objects.py --memory --devices 1000           the provider's memory at 5,000 objects
+    python tests/benchmarks/netbox_objects.py --memory --devices 1000           the provider's memory at 5,000 objects (a NetBox in memory)
     python tests/benchmarks/netbox_objects.py --netbox http://… --token-file F  another NetBox (empty, please)
 
 Every device is five objects: device, interface, address, cable, primary address. The ways:
@@ -36,6 +36,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1])]  # so that this file r
 
 from benchmarks import other_ways  # noqa: E402
 from benchmarks.delaying_proxy import DelayingProxy  # noqa: E402
+from engine.netbox_server import TOKEN, serving  # noqa: E402
 from engine.stack import Stack, missing_tool, providers_of  # noqa: E402
 
 from pinion.drivers.netbox import DeviceRecord, NetBoxDriver  # noqa: E402
@@ -64,6 +65,7 @@ class Target:
     token: str
     driver: NetBoxDriver  # direct, for preparing and clearing
     proxy: DelayingProxy
+    lasting: bool = True  # whether what a way made is there for the next one
 
 
 # --- what is to be made -----------------------------------------------------------------------------------------------
@@ -236,7 +238,8 @@ def prepare(target: Target, devices: int) -> None:
 def clear(target: Target) -> None:
     """NetBox as empty as it was."""
     target.proxy.delay = 0
-    other_ways.clear(target.url, target.token)
+    if target.lasting:
+        other_ways.clear(target.url, target.token)
     target.driver.forget()
 
 
@@ -264,11 +267,11 @@ def run(target: Target, arguments: argparse.Namespace) -> Figures:
     return figures
 
 
-def table(figures: Figures, devices: int, delays: list[int]) -> list[str]:
+def table(figures: Figures, devices: int, delays: list[int], ways: list[str]) -> list[str]:
     """The figures of the issue, with what was asked for."""
     seconds = figures.seconds
     lines = [f"{5 * devices} objects ({devices} devices), {PARALLEL} in parallel"]
-    for delay in delays:
+    for delay in delays if "bulk" in ways or "dynamic" in ways else ():
         ours, dynamic, bulk = (seconds.get((delay, way)) for way in ("pinion", "dynamic", "bulk"))
         engine = seconds.get((0, "engine"))
         if ours is None:
@@ -306,6 +309,10 @@ def a_netbox(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
     if arguments.netbox:
         yield arguments.netbox, Path(arguments.token_file).read_text().strip()
         return
+    if arguments.memory:
+        with serving() as server:
+            yield server.url, TOKEN
+        return
     from pinion.lab.netbox.standalone import standalone
 
     say("starting a NetBox of our own (the lab's cached layers)")
@@ -320,7 +327,9 @@ def main() -> int:
     parser.add_argument("--delays", type=lambda text: [int(part) for part in text.split(",")], default=[0, 20, 100])
     parser.add_argument("--ways", type=lambda text: text.split(","), default=list(WAYS))
     parser.add_argument("--no-checkpoints", action="store_true")
-    parser.add_argument("--memory", action="store_true", help="only the provider's memory: pinion without delay")
+    parser.add_argument(
+        "--memory", action="store_true", help="only the provider's memory: pinion without delay, our NetBox in memory"
+    )
     parser.add_argument("--netbox")
     parser.add_argument("--token-file")
     parser.add_argument("--json", action="store_true")
@@ -335,14 +344,14 @@ def main() -> int:
         host, _, port = url.partition("://")[2].partition("/")[0].partition(":")
         driver = NetBoxDriver(url=url, token=token)
         with DelayingProxy(host, int(port or 80)) as proxy:
-            target = Target(f"http://127.0.0.1:{proxy.port}", token, driver, proxy)
+            target = Target(f"http://127.0.0.1:{proxy.port}", token, driver, proxy, lasting=not arguments.memory)
             figures = run(target, arguments)
         driver.close()
     if arguments.json:
         seconds = {f"{delay} ms {what}": value for (delay, what), value in figures.seconds.items()}
         print(json.dumps({"seconds": seconds, **figures.numbers}))
     else:
-        print("\n".join(table(figures, arguments.devices, arguments.delays)))
+        print("\n".join(table(figures, arguments.devices, arguments.delays, arguments.ways)))
     return 0
 
 
