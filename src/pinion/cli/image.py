@@ -54,23 +54,25 @@ def image() -> None:
     """
 
 
-def _file(text: str) -> click.Path:
-    del text
-    return click.Path(path_type=Path, dir_okay=False, exists=True)
+#: Options that say what a node gets: option, parameter, whether it may be repeated, help.
+_FILES = (
+    (
+        "--admin-key",
+        "admin_keys",
+        True,
+        "Public SSH key that may log in; may be repeated. Default: PINION_SSH_KEY's, else our own.",
+    ),
+    ("--user-ca", "user_ca", False, "Public key of the SSH authority whose certificates may log in."),
+    ("--root-ca", "root_ca", False, "The site's root certificate (PEM), which the node trusts."),
+    ("--token", "token", False, "One-time token with which the node asks the site CA; for one --node."),
+)
 
 
 def _supplied(command: Callable[P, R]) -> Callable[P, R]:
     """The options that say what a node gets."""
-    for option in reversed(
-        [
-            click.option("--admin-key", "admin_keys", multiple=True, type=_file("key"), metavar="FILE",
-                         help="Public SSH key that may log in; may be repeated. Default: that of PINION_SSH_KEY, else a key of our own."),
-            click.option("--user-ca", type=_file("ca"), metavar="FILE", help="Public key of the SSH authority whose certificates may log in."),
-            click.option("--root-ca", type=_file("ca"), metavar="FILE", help="The site's root certificate (PEM), which the node trusts."),
-            click.option("--token", type=_file("token"), metavar="FILE", help="One-time token with which the node asks the site CA (needs --node)."),
-        ]
-    ):  # fmt: skip
-        command = option(command)
+    for option, name, multiple, text in reversed(_FILES):
+        path = click.Path(path_type=Path, dir_okay=False, exists=True)
+        command = click.option(option, name, multiple=multiple, type=path, metavar="FILE", help=text)(command)
     return command
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -195,11 +196,20 @@ def _write_input(given: Path, store: Store, lock: Lock, disk: Layout) -> None:
     (given / "packages").write_text("".join(f"{name}\n" for name in recipe.PACKAGES))
     (given / "script").write_text(recipe.script())
     (given / "initramfs").write_text(recipe.INITRAMFS)
+    (given / "idle").write_text(recipe.idle(python_version(lock)))
     for path, (text, mode) in recipe.files(disk).items():
         target = given / "files" / path.lstrip("/")
         target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         target.write_text(text)
         target.chmod(mode)
+
+
+def python_version(lock: Lock) -> str:
+    """The version of Python in the image, as its folder has it: 3.13."""
+    for package in lock.packages:
+        if found := re.fullmatch(r"python(3\.\d+)-minimal", package.name):
+            return found.group(1)
+    raise ImageError("lock of packages: no python3.N-minimal in it")
 
 
 def _file_systems(store: Store, lock: Lock, disk: Layout, work: Path, key: str) -> str:
@@ -285,4 +295,4 @@ def tool_versions() -> dict[str, str]:
     return found
 
 
-__all__ = ["BILL", "IMAGE", "MANIFEST", "Base", "ensure", "planned", "present"]
+__all__ = ["BILL", "IMAGE", "MANIFEST", "Base", "ensure", "heal", "planned", "present"]

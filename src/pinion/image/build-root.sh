@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds the root file system of the base image as a tar archive. Runs in mount, pid, ipc and uts namespaces of its own.
 #
-#   INPUT     folder with: Packages, packages, files/ (with modes), script
+#   INPUT     folder with: Packages, packages, files/ (with modes), script, initramfs, idle
 #   POOL      folder of the .deb files that Packages names
 #   TARGET    folder: root.tar is written there
 #   RELEASE   Debian release
@@ -40,6 +40,8 @@ mmdebstrap --quiet --mode=root --variant=apt --architectures=arm64 --skip=check/
   --dpkgopt='force-unsafe-io' \
   --setup-hook='mkdir -p "$1/etc/initramfs-tools/conf.d"' \
   --setup-hook="cp '$INPUT/initramfs' \"\$1/etc/initramfs-tools/conf.d/pinion\"" \
+  --essential-hook="cp '$INPUT/idle' \"\$1/idle\" && chroot \"\$1\" bash -eu /idle" \
+  --customize-hook="chroot \"\$1\" bash -eu /idle back && rm \"\$1/idle\"" \
   --customize-hook="cp -r --preserve=mode '$INPUT/files/.' \"\$1/\"" \
   --customize-hook="cp '$INPUT/script' \"\$1/script\" && chroot \"\$1\" bash -eu /script && rm \"\$1/script\"" \
   "$RELEASE" "$TARGET/root.tar" "deb [trusted=yes] copy://$archive ./"

@@ -1,4 +1,4 @@
-"""Image files: file systems made from folders without mounting anything, put together with a partition table. The same input, the same bytes."""
+"""Image files: file systems made from folders without mounting anything, put together with a partition table. Same input, same bytes."""
 
 from __future__ import annotations
 

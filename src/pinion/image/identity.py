@@ -44,8 +44,8 @@ class SeedFile:
 class Given:
     """What a node gets from its site's operator. *host_key* is OpenSSH's private key file, *host_key_public* its public half.
 
-    *authorized* are the keys that may log in, *user_ca* the authority whose certificates may; *root_ca* is PEM. *token* is opaque here: what
-    enrolment at the site's CA asks for. *sources* is apt's deb822, None where a concern brings it.
+    *authorized* are the keys that may log in, *user_ca* the authority whose certificates may; *root_ca* is PEM. *token* is opaque here:
+    what enrolment at the site's CA asks for. *sources* is apt's deb822, None where a concern brings it.
     """
 
     host_key: bytes

@@ -99,8 +99,8 @@ class Archive:
         """Run apt-get; its standard output. Raises `ImageError`."""
         options = [f"-oDir::{key}={value}" for key, value in self._folders().items()]
         options += [
-            f"-oAPT::Architecture={ARCHITECTURE}", f"-oAPT::Architectures={ARCHITECTURE}", "-oAcquire::Languages=none", "-oAcquire::Retries=3",
-            "-oAPT::Install-Recommends=false", "-oAPT::Sandbox::User=root", "-oAPT::Get::Assume-Yes=true", "-qq",
+            f"-oAPT::Architecture={ARCHITECTURE}", f"-oAPT::Architectures={ARCHITECTURE}", "-oAcquire::Languages=none",
+            "-oAcquire::Retries=3", "-oAPT::Install-Recommends=false", "-oAPT::Sandbox::User=root", "-oAPT::Get::Assume-Yes=true", "-qq",
         ]  # fmt: skip
         options += [f"-o{key}={value}" for key, value in apt.machine_options().items()]
         try:

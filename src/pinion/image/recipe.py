@@ -91,6 +91,31 @@ find / -xdev -name __pycache__ -prune -exec rm -rf {{}} +
 """
 
 
+#: Programs that compile Python's library: minutes under emulation for files that a node makes itself at first use (``{python}``: 3.13).
+_COMPILERS = ("/usr/lib/python{python}/py_compile.py", "/usr/bin/py3compile")
+
+
+def idle(python: str) -> str:
+    """A script that puts idle programs in the place of `_COMPILERS` (dpkg-divert(1)), and with ``back`` takes them away again.
+
+    ``#!/bin/true`` is a program that does nothing for the kernel, and a comment for Python, which also runs one of them.
+    """
+    lines = []
+    for path in (template.format(python=python) for template in _COMPILERS):
+        lines += [
+            'if [ "${1:-}" = back ]; then',
+            f"  rm -f {path}",
+            f"  dpkg-divert --quiet --rename --remove {path}",
+            "else",
+            f"  mkdir -p $(dirname {path})",
+            f"  dpkg-divert --quiet --no-rename --divert {path}.real --add {path}",
+            f"  printf '#!/bin/true\\n' >{path}",
+            f"  chmod 0755 {path}",
+            "fi",
+        ]
+    return "\n".join(lines) + "\n"
+
+
 @cache
 def first_boot_program() -> str:
     """The program that runs at first boot, as text."""
@@ -133,6 +158,7 @@ def key(disk: Layout, lock_digest: str) -> str:
         "files": {path: [text, mode] for path, (text, mode) in files(disk).items()},
         "script": _SCRIPT,
         "initramfs": INITRAMFS,
+        "idle": idle(""),
         "firmware": FIRMWARE_FILES,
         "build": build_script(),
         "table": disk.script(),

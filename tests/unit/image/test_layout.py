@@ -102,7 +102,7 @@ def test_content_of_another_size_is_refused(tmp_path: Path) -> None:
 
 
 def test_inodes_in_use_are_read_from_dumpe2fs() -> None:
-    said = "Inode count:              32\nFree inodes:              10\n\nGroup 0:\n  Free inodes: 14-16\nGroup 1:\n  Free inodes: 18, 20-32\n"
+    said = "Inode count:     32\nFree inodes:     10\n\nGroup 0:\n  Free inodes: 14-16\nGroup 1:\n  Free inodes: 18, 20-32\n"
     assert disk.used_inodes(said) == [2, 11, 12, 13, 17, 19]
     with pytest.raises(ImageError):
         disk.used_inodes("nothing")

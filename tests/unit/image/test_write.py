@@ -20,8 +20,8 @@ SIZE = 3 * BLOCK + 12345 * 512
 def _answer(**changes: object) -> str:
     """lsblk's answer for a card in a reader."""
     entry = {
-        "path": "/dev/sdx", "type": "disk", "model": "SD Reader ", "serial": "0123", "size": 32_000_000_000, "ro": False, "rm": True, "tran": "usb",
-        "label": None, "fstype": None, "mountpoints": [None],
+        "path": "/dev/sdx", "type": "disk", "model": "SD Reader ", "serial": "0123", "size": 32_000_000_000, "ro": False, "rm": True,
+        "tran": "usb", "label": None, "fstype": None, "mountpoints": [None],
         "children": [{"path": "/dev/sdx1", "type": "part", "size": 1000, "label": "boot", "fstype": "vfat", "mountpoints": [None]}],
     }  # fmt: skip
     return json.dumps({"blockdevices": [entry | changes]})

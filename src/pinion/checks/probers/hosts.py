@@ -31,7 +31,7 @@ _AT_ONCE = 8
 class SshAccess:
     """How to log in to hosts: OpenSSH's own configuration, narrowed by a key and a known_hosts file when they are given.
 
-    *at* is where every host is reached instead of its own address: name and port of a forwarder. The host key must be the host's all the same.
+    *at* is where every host is reached instead of its own address: name and port of a forwarder. The host key must be the host's.
     """
 
     key: Path | None
