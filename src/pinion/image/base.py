@@ -202,6 +202,9 @@ def _write_input(given: Path, store: Store, lock: Lock, disk: Layout) -> None:
         target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         target.write_text(text)
         target.chmod(mode)
+    # their modes become those of the image's own folders, / among them, whatever the operator's umask
+    for folder in (given / "files", *(path for path in (given / "files").rglob("*") if path.is_dir())):
+        folder.chmod(0o755)
 
 
 def python_version(lock: Lock) -> str:

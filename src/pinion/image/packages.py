@@ -33,6 +33,8 @@ from pinion.lab.state import write_file
 Say = Callable[[str, str], None]
 #: Seconds for one run of apt.
 _APT_TIMEOUT = 900.0
+#: A line of apt-get's --print-uris: address, file name, size, digest.
+_LISTED = re.compile(r"^'[^']*' (\S+) \d+ SHA256:([0-9a-f]{64})$", re.MULTILINE)
 
 
 class Locked(BaseModel):
@@ -95,9 +97,15 @@ class Archive:
     pool: Path
     work: Path
 
-    def command(self, *arguments: str) -> str:
-        """Run apt-get; its standard output. Raises `ImageError`."""
-        options = [f"-oDir::{key}={value}" for key, value in self._folders().items()]
+    def nothing(self) -> Path:
+        """An empty folder for files."""
+        folder = self.work / "nothing"
+        (folder / "partial").mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+
+    def command(self, *arguments: str, pool: Path | None = None) -> str:
+        """Run apt-get with the files in *pool*, by default its own; its standard output. Raises `ImageError`."""
+        options = [f"-oDir::{key}={value}" for key, value in self._folders(pool or self.pool).items()]
         options += [
             f"-oAPT::Architecture={ARCHITECTURE}", f"-oAPT::Architectures={ARCHITECTURE}", "-oAcquire::Languages=none",
             "-oAcquire::Retries=3", "-oAPT::Install-Recommends=false", "-oAPT::Sandbox::User=root", "-oAPT::Get::Assume-Yes=true", "-qq",
@@ -108,16 +116,17 @@ class Archive:
             argv = ["env", f"--chdir={self.pool}", "apt-get", *options, *arguments]
             return run(argv, timeout=_APT_TIMEOUT).stdout
         except LabError as error:
-            raise ImageError(f"packages of the image: {error}") from None
+            said = str(error).rpartition(": exit ")[2]
+            raise ImageError(f"packages of the image: apt-get {arguments[0]}: {said[-1500:]}") from None
 
-    def _folders(self) -> dict[str, Path]:
+    def _folders(self, pool: Path) -> dict[str, Path]:
         return {
             "": self.work,
             "State": self.work,
             "State::status": self.work / "status",
             "State::lists": self.work / "lists",
             "Cache": self.work,
-            "Cache::archives": self.pool,
+            "Cache::archives": pool,
             "Etc": self.work / "etc",
         }
 
@@ -151,13 +160,21 @@ def make_lock(pool: Path, say: Say) -> Lock:
         say("packages", "asks the mirror what is newest")
         archive.open()
         wanted = ["?essential", "apt", *PACKAGES, FIRMWARE]
-        listed = archive.command("install", "--print-uris", *wanted)
-        names = [match.group(1) for match in re.finditer(r"^'[^']*' (\S+) \d+ ", listed, re.MULTILINE)]
-        if not names:
+        # apt lists what it would fetch: all of it, when the folder is empty
+        listed = archive.command(
+            "install", "--print-uris", "-oAcquire::ForceHash=SHA256", *wanted, pool=archive.nothing()
+        )
+        stated: dict[str, str] = dict(_LISTED.findall(listed))
+        if not stated:
             raise ImageError(f"packages of the image: apt answered nothing useful: {listed[:200]!r}")
-        say("packages", f"fetches {len(names)} packages")
+        say("packages", f"fetches {len(stated)} packages, or has them already")
+        for name, sha256 in stated.items():
+            if _digest(pool / name) != sha256:
+                (pool / name).unlink(missing_ok=True)
         archive.command("install", "--download-only", *wanted)
-        found = [_locked(pool / name) for name in sorted(names)]
+        found = [_locked(pool / name) for name in sorted(stated)]
+        if wrong := [package.file for package in found if package.sha256 != stated[package.file]]:
+            raise ImageError(f"packages of the image: not what the archive's index says: {', '.join(wrong)}")
         epoch = archive.published()
     say("packages", f"locked {len(found)} packages of {datetime.fromtimestamp(epoch, UTC):%Y-%m-%d %H:%M} UTC")
     return Lock(release=RELEASE, architecture=ARCHITECTURE, asked=PACKAGES, epoch=epoch, packages=tuple(found))
@@ -193,18 +210,18 @@ def control(path: Path) -> dict[str, str]:
     return fields
 
 
+def _digest(path: Path) -> str | None:
+    """SHA-256 of a file, None when it is not there."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None
+
+
 def broken(lock: Lock, pool: Path) -> list[Locked]:
     """Those of *lock* that *pool* has not, or not whole."""
-    found = []
-    for package in lock.packages:
-        try:
-            with (pool / package.file).open("rb") as stream:
-                same = hashlib.file_digest(stream, "sha256").hexdigest() == package.sha256
-        except FileNotFoundError:
-            same = False
-        if not same:
-            found.append(package)
-    return found
+    return [package for package in lock.packages if _digest(pool / package.file) != package.sha256]
 
 
 def heal(lock: Lock, pool: Path, say: Say) -> None:
