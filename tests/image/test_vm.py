@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -20,19 +21,23 @@ from pathlib import Path
 
 import pytest
 
+from pinion.checks.hosts import host_checks
+from pinion.checks.probers import run_all
+from pinion.checks.probers.hosts import SshAccess, host_prober
 from pinion.image import base as bases
 from pinion.image.disk import digest
 from pinion.image.errors import ImageError
 from pinion.image.node import NodeImage, Supplied, build
-from pinion.image.packages import broken
+from pinion.image.packages import Archive, broken
 from pinion.image.signing import Signer, prehash, verify
 from pinion.image.store import Store
 from pinion.image.trial import Trial, try_node
+from pinion.image.vm import Running, running
 from pinion.lab.pki import authority
 from pinion.plan import plan as compile_plan
-from pinion.plan.model import Plan
+from pinion.plan.model import HostPlan, Plan
 from pinion.site.catalog import Evidence
-from pinion.site.find import site_file
+from pinion.site.find import repository, site_file
 from pinion.site.loader import load
 
 pytestmark = [
@@ -212,3 +217,93 @@ def test_a_lock_that_the_mirror_cannot_serve_says_what_to_do(store: Store, base:
     lock = base.lock.model_copy(update={"packages": (gone,)})
     with pytest.raises(ImageError, match="--update"):
         bases.heal(lock, store.pool, say)
+
+
+def test_a_converge_sets_what_a_network_namespace_hides(
+    store: Store, plan: Plan, image: NodeImage, supplied: Supplied, tmp_path: Path
+) -> None:
+    """Ansible on the emulated node: the parameters of the Pi's concern, read from a kernel that is the node's own."""
+    host = next(host for host in plan.hosts if host.name == NODE)
+    access = SshAccess(store.admin_key, store.known_hosts)
+    archive = Archive(tmp_path / "pool", tmp_path / "apt")
+    archive.open()
+    archive.command("download", *host.concerns["pi_tuning"].packages)
+    with running(image.path, plan, host, access, tmp_path, patience=900, say=lambda text: say(NODE, text)) as machine:
+        for package in (tmp_path / "pool").glob("*.deb"):
+            # the machine reaches no mirror, so its one missing package is handed in
+            put = [*machine.access.command(host), "cat >/tmp/p.deb && sudo dpkg --install /tmp/p.deb"]
+            subprocess.run(put, input=package.read_bytes(), check=True, capture_output=True, timeout=300)
+        _converge(host, machine, "pi_tuning")
+        part = plan.model_copy(update={"hosts": (host,)})
+        checks = [check for check in host_checks(part) if ".pi_tuning.sysctl." in check.id]
+        findings = run_all(part, checks, [host_prober(machine.access)])
+        refused = _refused(plan, host, machine)
+    failed = [f"{found.check.id}: {found.found!r}" for found in findings if found.outcome != "proved"]
+    assert failed == []
+    proved = {found.check.id.partition(".sysctl.")[2]: found.found for found in findings}
+    assert proved["net.core.netdev_max_backlog"] == "5000"
+    assert refused == [], "a kernel of its own takes every value of gpu_tuning"
+
+
+def _converge(host: HostPlan, machine: Running, concern: str) -> None:
+    """`ansible-playbook` as an operator runs it, with the way to the machine in place of the node's address."""
+    assert machine.access.at is not None
+    name, port = machine.access.at
+    options = shlex.join(
+        [
+            "-o",
+            f"HostKeyAlias={host.address}",
+            "-o",
+            "CheckHostIP=no",
+            "-o",
+            f"UserKnownHostsFile={machine.access.known_hosts}",
+        ]
+    )
+    way = {
+        "ansible_host": name,
+        "ansible_port": port,
+        "ansible_ssh_common_args": f"{options} -o StrictHostKeyChecking=yes",
+    }
+    argv = [
+        "ansible-playbook",
+        "-i",
+        str(site_file("dc-rack-12")),
+        "playbooks/site.yml",
+        "--limit",
+        NODE,
+        "--tags",
+        concern,
+    ]
+    environment = os.environ | {
+        "PINION_SSH_KEY": str(machine.access.key),
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_TIMEOUT": "60",
+    }
+    run = subprocess.run(
+        [*argv, "-e", json.dumps(way)],
+        cwd=repository(),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-2000:]
+
+
+def _refused(plan: Plan, host: HostPlan, machine: Running) -> list[str]:
+    """The parameters of the GPU server's concern that the machine's kernel does not take as they are."""
+    server = next(host for host in plan.hosts if "gpu_tuning" in host.concerns)
+    wanted = {sysctl.key: sysctl.value for sysctl in server.concerns["gpu_tuning"].sysctls}
+    assert "net.core.netdev_max_backlog" in wanted
+    lines = "".join(f"{key} = {value}\n" for key, value in wanted.items())
+    argv = [*machine.access.command(host), "sudo sysctl --quiet --load=- && sudo sysctl " + shlex.join(wanted)]
+    said = subprocess.run(argv, input=lines, capture_output=True, text=True, check=False, timeout=120)
+    found = {
+        key: " ".join(value.split()) for key, _, value in (line.partition(" = ") for line in said.stdout.splitlines())
+    }
+    return [
+        f"{key}: {found.get(key)!r}, wanted {value!r}; {said.stderr}"
+        for key, value in wanted.items()
+        if found.get(key) != value
+    ]

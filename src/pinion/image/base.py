@@ -113,23 +113,27 @@ def ensure(store: Store, say: Say, *, update: bool = False, rebuild: bool = Fals
         with hold(store.cache / ".lock", timeout=_BUILD_TIMEOUT, waiting=waiting) as held:
             lock = locked(store, say, update=update)
             found = None if rebuild else present(store, lock, thorough=True)
-            return found if found is not None else _build(store, lock, held, say)
+            return found if found is not None else _build(store, lock, held, say, afresh=rebuild)
     except LabError as error:
         raise ImageError(str(error)) from None
 
 
-def _build(store: Store, lock: Lock, held: int, say: Say) -> Base:
+def _build(store: Store, lock: Lock, held: int, say: Say, *, afresh: bool) -> Base:
     key, disk = planned(lock)
     started = time.monotonic()
     heal(lock, store.pool, say)
     work = store.cache / ".building"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(mode=0o700)
+    # What costs minutes is kept until the image is whole, so that a run that was cut goes on from there.
+    root = store.cache / f".root-{key[:16]}.tar"
     try:
-        say("root", "installs the packages under emulation, about 5 min")
-        _root(store, lock, disk, work, held)
+        if afresh or not _kept(root):
+            say("root", "installs the packages under emulation, about 5 min")
+            _root(store, lock, disk, work, held, say)
+            _keep(work / "root/root.tar", root)
         say("disk", "makes the file systems")
-        status = _file_systems(store, lock, disk, work, key)
+        status = _file_systems(store, lock, disk, work, key, root)
         say("disk", "puts the image together")
         result = work / "result"
         result.mkdir()
@@ -147,13 +151,14 @@ def _build(store: Store, lock: Lock, held: int, say: Say) -> Base:
         tool(["sync", "-f", result])
         result.rename(final)
         shutil.rmtree(store.cache / ".replaced", ignore_errors=True)
+        _forget(store.cache)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     say("base", f"built in {time.monotonic() - started:.0f} s: {final / IMAGE}")
     return Base(final, disk, lock, key, sha256)
 
 
-def _root(store: Store, lock: Lock, disk: Layout, work: Path, held: int) -> None:
+def _root(store: Store, lock: Lock, disk: Layout, work: Path, held: int, say: Say) -> None:
     """Build the root's tar in namespaces of its own; its processes end with this one."""
     given = work / "input"
     _write_input(given, store, lock, disk)
@@ -171,23 +176,52 @@ def _root(store: Store, lock: Lock, disk: Layout, work: Path, held: int) -> None
     with as_file(files("pinion.image") / "build-root.sh") as script, log.open("wb") as output:
         command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child=KILL",
                    "--mount-proc", "bash", str(script)]  # fmt: skip
+        builder = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            pass_fds=(held,),
+            start_new_session=True,
+        )
         try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=environment,
-                pass_fds=(held,),
-                start_new_session=True,
-                timeout=_BUILD_TIMEOUT,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise ImageError(f"root of the image: not built after {_BUILD_TIMEOUT:.0f} s; see {log}") from None
-    if done.returncode:
+            status = _watched(builder, log, len(lock.packages), say)
+        finally:
+            # does nothing to one that has ended
+            builder.kill()
+            builder.wait()
+    if status:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-        raise ImageError(f"root of the image: build failed (exit {done.returncode}); the end of {log}:\n{tail}")
+        raise ImageError(f"root of the image: build failed (exit {status}); the end of {log}:\n{tail}")
+
+
+def _watched(builder: subprocess.Popen[bytes], log: Path, packages: int, say: Say) -> int:
+    """Wait for the builder, telling how far it is; its exit status. Raises `ImageError` when it takes too long."""
+    started = time.monotonic()
+    told = ""
+    while True:
+        try:
+            return builder.wait(timeout=5.0)
+        except subprocess.TimeoutExpired:
+            pass
+        seconds = time.monotonic() - started
+        if seconds > _BUILD_TIMEOUT:
+            raise ImageError(f"root of the image: not built after {_BUILD_TIMEOUT:.0f} s; see {log}")
+        text = progress(log.read_text(errors="replace"), packages)
+        if text != told:
+            say("root", text)
+            told = text
+
+
+def progress(log: str, packages: int) -> str:
+    """How far the build is, from what dpkg said so far: each package is unpacked, then set up."""
+    unpacked, ready = (
+        len(set(re.findall(rf"^{verb} (\S+)", log, re.MULTILINE))) for verb in ("Unpacking", "Setting up")
+    )
+    if "update-initramfs: Generating" in log:
+        return f"{ready} of {packages} packages ready; makes the initramfs"
+    return f"{unpacked} of {packages} packages unpacked, {ready} ready"
 
 
 def _write_input(given: Path, store: Store, lock: Lock, disk: Layout) -> None:
@@ -215,7 +249,27 @@ def python_version(lock: Lock) -> str:
     raise ImageError("lock of packages: no python3.N-minimal in it")
 
 
-def _file_systems(store: Store, lock: Lock, disk: Layout, work: Path, key: str) -> str:
+def _keep(made: Path, root: Path) -> None:
+    """Keep a root under its name, its digest first: one without its digest is none."""
+    write_file(root.with_suffix(".sha256"), digest(made), 0o644)
+    made.replace(root)
+
+
+def _kept(root: Path) -> bool:
+    """Whether the root is there and whole."""
+    try:
+        return digest(root) == root.with_suffix(".sha256").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def _forget(cache: Path) -> None:
+    """Remove kept roots, also those of other locks."""
+    for path in cache.glob(".root-*"):
+        path.unlink()
+
+
+def _file_systems(store: Store, lock: Lock, disk: Layout, work: Path, key: str, root: Path) -> str:
     """Make the three file systems; returns dpkg's status."""
     tree = work / "tree"
     tree.mkdir(mode=0o755)
@@ -230,7 +284,7 @@ def _file_systems(store: Store, lock: Lock, disk: Layout, work: Path, key: str) 
             "-C",
             tree,
             "-f",
-            work / "root/root.tar",
+            root,
         ]
     )
     status = (tree / "var/lib/dpkg/status").read_text()

@@ -32,7 +32,8 @@ mkdir "$TARGET/work"
 if (($(awk '/^MemAvailable:/ {print $2}' /proc/meminfo) > 6291456)); then mount -t tmpfs -o size=4g,mode=0755 tmpfs "$TARGET/work"; fi
 export TMPDIR=$TARGET/work
 
-mmdebstrap --quiet --mode=root --variant=apt --architectures=arm64 --skip=check/qemu --format=tar \
+# its messages, and dpkg's, are what progress is read from
+mmdebstrap --verbose --mode=root --variant=apt --architectures=arm64 --skip=check/qemu --format=tar \
   --include="$(paste -sd, "$INPUT/packages")" \
   --aptopt='Acquire::Languages "none"' --aptopt='APT::Install-Recommends "false"' \
   --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \

@@ -11,6 +11,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
+from pinion.image import base as bases
 from pinion.image import recipe
 from pinion.image.base import planned, python_version
 from pinion.image.errors import ImageError
@@ -169,3 +170,25 @@ def test_idle_compilers_are_taken_away_again() -> None:
     assert python_version(_lock(("python3.13-minimal", "3.13.5-2"))) == "3.13"
     with pytest.raises(ImageError, match="python3"):
         python_version(LOCK)
+
+
+def test_progress_is_read_from_what_dpkg_says() -> None:
+    said = "I: installing\nUnpacking bash (5) ...\nSetting up bash (5) ...\nUnpacking zstd (1) ...\nUnpacking bash (5) over (5) ...\n"
+    assert bases.progress(said, 183) == "2 of 183 packages unpacked, 1 ready"
+    assert (
+        bases.progress(f"{said}update-initramfs: Generating /boot/initrd.img-6\n", 183)
+        == "1 of 183 packages ready; makes the initramfs"
+    )
+    assert bases.progress("", 183) == "0 of 183 packages unpacked, 0 ready"
+
+
+def test_a_kept_root_counts_only_whole(tmp_path: Path) -> None:
+    made, kept = tmp_path / "root.tar", tmp_path / ".root-1.tar"
+    made.write_bytes(b"root")
+    assert not bases._kept(kept)
+    bases._keep(made, kept)
+    assert bases._kept(kept)
+    kept.write_bytes(b"roo")
+    assert not bases._kept(kept)
+    bases._forget(tmp_path)
+    assert list(tmp_path.iterdir()) == []
