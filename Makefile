@@ -36,7 +36,6 @@ else
 endif
 
 test-vm: host env  ## builds the Pis' image and starts it under emulation (as root; half an hour)
-	@$(PYTHON) tools/obtain.py debian --packages tools/image-packages.txt
 	@CI_FULL=1 $(RUN) python -m pytest -rs -v -m vm tests/image $(PYTEST)
 
 lint: env  ## ruff, mypy, import-linter, yamllint, ansible-lint, helm lint; all of them even when one fails

@@ -60,6 +60,8 @@ def plan() -> Plan:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    obtain = [sys.executable, "tools/obtain.py", "debian", "--packages", "tools/image-packages.txt"]
+    subprocess.run(obtain, cwd=repository(), check=True, timeout=1800)
     state = tmp_path_factory.mktemp("state")
     before = os.environ.get("PINION_STATE")
     os.environ["PINION_STATE"] = str(state)

@@ -28,6 +28,8 @@ LOOPBACK = "127.0.0.1"
 _MEMORY_MIB = 1024
 #: Seconds for an orderly end, then the process is killed.
 _PATIENCE = 5.0
+#: Seconds between two lines about a machine that is still starting.
+_SPOKEN = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,7 @@ def running(
     port = free_port()
     reach = SshAccess(access.key, access.known_hosts, (LOOPBACK, port))
     console = work / "console.log"
+    told = 0.0
     started = time.monotonic()
     # its life is ours: also when we are killed
     argv = ["setpriv", "--pdeathsig", "KILL", *command(work, arguments, network(plan, plan.device(host.name), port))]
@@ -143,7 +146,9 @@ def running(
                 raise ImageError(
                     f"{host.name}: no login after {patience:.0f} s; the end of its console:\n{_tail(console)}"
                 )
-            say(f"starts, {seconds:.0f} s: {_tail(console, 1)[:100]}")
+            if seconds - told >= _SPOKEN:
+                told = seconds
+                say(f"starts, {seconds:.0f} s: {_tail(console, 1)[:100]}")
             time.sleep(3.0)
         yield Running(reach, console, time.monotonic() - started, process.pid)
     finally:

@@ -68,13 +68,23 @@ def test_a_disk_is_put_together_as_planned_and_twice_the_same(tmp_path: Path) ->
             path.chmod(path.stat().st_mode)
         work = tmp_path / attempt
         work.mkdir()
-        disk.fat(work / "boot", planned[BOOT].size, "A", {"cmdline.txt": b"quiet\n"}, key="k", epoch=1_700_000_000)
+        disk.fat(
+            work / "boot",
+            planned[BOOT].size,
+            "A",
+            {"cmdline.txt": b"quiet\n", "kernel8.img": bytes(range(256)) * 3},
+            key="k",
+            epoch=1_700_000_000,
+        )
         disk.fat(work / "seed", planned[SEED].size, "B", {}, key="k", epoch=1_700_000_000)
         disk.ext4(work / "root", planned[ROOT].size, "c", tree, key="k", epoch=1_700_000_000)
         disk.assemble(work / "image", planned, {BOOT: work / "boot", SEED: work / "seed", ROOT: work / "root"})
         digests.append(disk.digest(work / "image"))
         assert disk.table(work / "image") == planned
         assert disk.take(work / "image", planned[BOOT].start, "cmdline.txt") == b"quiet\n"
+        assert disk.take(work / "image", planned[BOOT].start, "kernel8.img") == bytes(range(256)) * 3, (
+            "not a byte is translated"
+        )
         with (work / "image").open("rb") as image:
             image.seek(planned[ROOT].start + 1024 + 56)
             assert image.read(2) == b"\x53\xef", "the magic number of ext4 where the table says that the root begins"
