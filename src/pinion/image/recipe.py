@@ -91,17 +91,23 @@ find / -xdev -name __pycache__ -prune -exec rm -rf {{}} +
 """
 
 
-#: Programs that compile Python's library: minutes under emulation for files that a node makes itself at first use (``{python}``: 3.13).
-_COMPILERS = ("/usr/lib/python{python}/py_compile.py", "/usr/bin/py3compile")
+#: Programs that make caches in the build, minutes under emulation: bytecode (a node makes it at first use; ``{python}``: 3.13), the
+#: hardware database (names of keyboards and mice; udev works without), the catalogue of the journal's explanations.
+_CACHE_MAKERS = (
+    "/usr/lib/python{python}/py_compile.py",
+    "/usr/bin/py3compile",
+    "/usr/bin/systemd-hwdb",
+    "/usr/bin/journalctl",
+)
 
 
 def idle(python: str) -> str:
-    """A script that puts idle programs in the place of `_COMPILERS` (dpkg-divert(1)), and with ``back`` takes them away again.
+    """A script that puts idle programs in the place of `_CACHE_MAKERS` (dpkg-divert(1)), and with ``back`` takes them away again.
 
     ``#!/bin/true`` is a program that does nothing for the kernel, and a comment for Python, which also runs one of them.
     """
     lines = []
-    for path in (template.format(python=python) for template in _COMPILERS):
+    for path in (template.format(python=python) for template in _CACHE_MAKERS):
         lines += [
             'if [ "${1:-}" = back ]; then',
             f"  rm -f {path}",
