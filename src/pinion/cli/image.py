@@ -251,7 +251,7 @@ def write_(
 
 
 class _Failing:
-    """Turns what images and the lab's helpers raise into one line and exit code 2."""
+    """Turns what images and the lab raise into one line and exit code 2."""
 
     def __enter__(self) -> None:
         return None
