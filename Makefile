@@ -13,7 +13,7 @@ QUICK_TESTS := tests/unit tests/errors tests/golden
 WORKERS := -n 2 --dist loadscope
 RUN := bin/pinion-env
 
-.PHONY: help up down test lint lint-ruff lint-types lint-imports lint-yaml lint-ansible lint-charts lock env host bootstrap tools shell clean
+.PHONY: help up down test test-vm lint lint-ruff lint-types lint-imports lint-yaml lint-ansible lint-charts lock env host bootstrap tools shell clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -34,6 +34,9 @@ else
 	$(RUN) python -m pytest -rs -v $(WORKERS) --durations=25 $(addprefix --ignore=,$(QUICK_TESTS)) || failed=1; \
 	exit $$failed
 endif
+
+test-vm: host env  ## builds the Pis' image and starts it under emulation (as root; half an hour)
+	@CI_FULL=1 $(RUN) python -m pytest -rs -v -m vm tests/image $(PYTEST)
 
 lint: env  ## ruff, mypy, import-linter, yamllint, ansible-lint, helm lint; all of them even when one fails
 	@$(MAKE) --no-print-directory --keep-going lint-ruff lint-types lint-imports lint-yaml lint-ansible lint-charts

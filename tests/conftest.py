@@ -62,3 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow") is not None:
             item.add_marker(pytest.mark.skip(reason="takes minutes: run with CI_FULL=1"))
+        if item.get_closest_marker("vm") is not None:
+            item.add_marker(
+                pytest.mark.skip(reason="a virtual machine under emulation, half an hour: make test-vm, or CI_FULL=1")
+            )

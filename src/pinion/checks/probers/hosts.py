@@ -29,10 +29,14 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class SshAccess:
-    """How to log in to hosts: OpenSSH's own configuration, narrowed by a key and a known_hosts file when they are given."""
+    """How to log in to hosts: OpenSSH's own configuration, narrowed by a key and a known_hosts file when they are given.
+
+    *at* is where every host is reached instead of its own address: name and port of a forwarder. The host key must be the host's.
+    """
 
     key: Path | None
     known_hosts: Path | None
+    at: tuple[str, int] | None = None
 
     def command(self, host: HostPlan) -> list[str]:
         """The ssh command line for *host*; host keys are always checked."""
@@ -41,7 +45,9 @@ class SshAccess:
             options += ["-o", f"UserKnownHostsFile={self.known_hosts}", "-o", "GlobalKnownHostsFile=/dev/null"]
         if self.key is not None:
             options += ["-i", str(self.key), "-o", "IdentitiesOnly=yes"]
-        return ["ssh", *options, f"{host.user}@{host.address}"]
+        if self.at is not None:
+            options += ["-o", f"HostKeyAlias={host.address}", "-o", "CheckHostIP=no", "-p", str(self.at[1])]
+        return ["ssh", *options, f"{host.user}@{self.at[0] if self.at is not None else host.address}"]
 
 
 def host_prober(access: SshAccess) -> Prober:

@@ -1,0 +1,192 @@
+"""Who a node is: the files that its seed partition puts on the base image, and the seed itself. Pure, but for the keys that it is given.
+
+The seed is a FAT file system with ``identity.tar`` (plain files with owner and mode) and ``identity.json`` (site, node, SHA-256 of the
+tar). `pinion.services.node_programs.first_boot` is what reads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import ipaddress
+import json
+import tarfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pinion.image.errors import ImageError
+from pinion.image.recipe import USER, USER_ID
+from pinion.plan.context import PI_COMMAND_LINE
+from pinion.plan.model import DeviceKind, DevicePlan, InterfacePlan, Plan
+
+CONFIG_FILE = "/boot/firmware/config.txt"
+ROOT_CA_FILE = "/usr/local/share/ca-certificates/pinion-site.crt"
+USER_CA_FILE = "/etc/ssh/pinion-user-ca.pub"
+TOKEN_FILE = "/etc/pinion/enrolment-token"
+HOST_KEY_FILE = "/etc/ssh/ssh_host_ed25519_key"
+#: For a site that does not state `pi_boot`: as little as starts the kernel (Raspberry Pi documentation, config.txt).
+_LEAST_CONFIG = (
+    "# As little as starts the kernel: the site file has no concern pi_boot.\n[all]\narm_64bit=1\nauto_initramfs=1\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SeedFile:
+    """A file of a node, whole. *owner* is user and group number."""
+
+    path: str
+    content: bytes
+    mode: int = 0o644
+    owner: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a node gets from its site's operator. *host_key* is OpenSSH's private key file, *host_key_public* its public half.
+
+    *authorized* are the keys that may log in, *user_ca* the authority whose certificates may; *root_ca* is PEM. *token* is opaque here:
+    what enrolment at the site's CA asks for. *sources* is apt's deb822, None where a concern brings it.
+    """
+
+    host_key: bytes
+    host_key_public: str
+    authorized: tuple[str, ...]
+    user_ca: str | None = None
+    root_ca: bytes | None = None
+    token: bytes | None = None
+    sources: str | None = None
+
+
+def node_of(plan: Plan, name: str) -> DevicePlan:
+    """The Pi called *name*. Raises `ImageError` when there is none, with those that there are."""
+    pis = [device for device in plan.devices if device.kind is DeviceKind.PI]
+    for device in pis:
+        if device.name == name:
+            return device
+    known = ", ".join(device.name for device in pis) or "none"
+    raise ImageError(f"{plan.site}: no Pi is called {name!r}; images are made for its Pis: {known}")
+
+
+def identity(plan: Plan, device: DevicePlan, given: Given) -> tuple[SeedFile, ...]:
+    """Every file that makes a machine started from the base image the node *device*, by path."""
+    if not given.authorized and given.user_ca is None:
+        raise ImageError(
+            f"{device.name}: nobody could log in; give a public key with --admin-key or an authority with --user-ca"
+        )
+    files = [
+        SeedFile("/etc/hostname", f"{device.name}\n".encode()),
+        SeedFile("/etc/hosts", hosts_file(plan).encode()),
+        SeedFile(HOST_KEY_FILE, given.host_key, 0o600),
+        SeedFile(f"{HOST_KEY_FILE}.pub", f"{given.host_key_public} {device.name}\n".encode()),
+    ]
+    for number, interface in enumerate(device.interfaces):
+        if interface.addresses:
+            path = f"/etc/systemd/network/{10 + number}-{interface.name}.network"
+            files.append(SeedFile(path, network_file(plan, interface).encode()))
+    if given.authorized:
+        text = "".join(f"{line}\n" for line in given.authorized)
+        files.append(SeedFile(f"/home/{USER}/.ssh/authorized_keys", text.encode(), 0o600, USER_ID))
+    if given.user_ca is not None:
+        files.append(SeedFile(USER_CA_FILE, f"{given.user_ca.strip()}\n".encode()))
+        files.append(
+            SeedFile("/etc/ssh/sshd_config.d/06-pinion-ca.conf", f"TrustedUserCAKeys {USER_CA_FILE}\n".encode())
+        )
+    if given.root_ca is not None:
+        files.append(SeedFile(ROOT_CA_FILE, given.root_ca))
+    if given.token is not None:
+        files.append(SeedFile(TOKEN_FILE, given.token, 0o600))
+    if given.sources is not None:
+        files.append(SeedFile("/etc/apt/sources.list.d/debian.sources", given.sources.encode()))
+    return tuple(sorted(files, key=lambda file: file.path))
+
+
+def hosts_file(plan: Plan) -> str:
+    """``/etc/hosts`` with every device of the plan that has an address."""
+    lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"]
+    lines += [
+        f"{device.primary_address.partition('/')[0]} {device.name}"
+        for device in plan.devices
+        if device.primary_address is not None
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def gateways(plan: Plan, interface: InterfacePlan) -> tuple[str, ...]:
+    """The routers of the network that *interface* is on, one a family; none of a network that is not routed."""
+    if interface.untagged_vlan is None:
+        return ()
+    networks = [ipaddress.ip_interface(address).network for address in interface.addresses]
+    return tuple(
+        prefix.gateway
+        for prefix in plan.vlan(interface.untagged_vlan).prefixes
+        if prefix.gateway is not None and ipaddress.ip_network(prefix.prefix) in networks
+    )
+
+
+def network_file(plan: Plan, interface: InterfacePlan) -> str:
+    """The systemd.network(5) of one interface."""
+    lines = [
+        "# From the plan, by the node's seed.",
+        "[Match]",
+        f"Name={interface.name}",
+        "",
+        "[Network]",
+        "DHCP=no",
+        "IPv6AcceptRA=no",
+        "LLDP=no",
+        "EmitLLDP=no",
+        *(f"Address={address}" for address in interface.addresses),
+        *(f"Gateway={gateway}" for gateway in gateways(plan, interface)),
+    ]
+    if interface.mtu is not None:
+        lines += ["", "[Link]", f"MTUBytes={interface.mtu}"]
+    return "\n".join(lines) + "\n"
+
+
+# --- the boot partition -----------------------------------------------------------------------------------------------
+
+
+def config_txt(plan: Plan, node: str) -> str:
+    """The node's config.txt: what the concern `pi_boot` plans."""
+    host = next(host for host in plan.hosts if host.name == node)
+    for concern in host.concerns.values():
+        for file in concern.files:
+            if file.path == CONFIG_FILE:
+                return file.content
+    return _LEAST_CONFIG
+
+
+def command_line(plan: Plan, node: str, root: str) -> str:
+    """The node's cmdline.txt: how to find the root partition (PARTUUID *root*), a console, and what the concerns plan."""
+    host = next(host for host in plan.hosts if host.name == node)
+    arguments = [
+        # Raspberry Pi documentation, cmdline.txt: the debug header's serial port, then the screen
+        "console=serial0,115200",
+        "console=tty1",
+        f"root=PARTUUID={root}",
+        "rootfstype=ext4",
+        "fsck.repair=yes",
+        "rootwait",
+        # systemd.net-naming-scheme(7): the plan calls a Pi's port as the kernel does
+        "net.ifnames=0",
+    ]
+    for concern in host.concerns.values():
+        arguments += [argument.argument for argument in concern.kernel_arguments if argument.file == PI_COMMAND_LINE]
+    return " ".join(dict.fromkeys(arguments)) + "\n"
+
+
+# --- the seed ---------------------------------------------------------------------------------------------------------
+
+
+def seed_files(plan: Plan, node: str, files: Sequence[SeedFile], epoch: int) -> dict[str, bytes]:
+    """The two files of the seed partition. The same identity gives the same bytes; every time in them is *epoch*."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for file in files:
+            entry = tarfile.TarInfo(file.path.lstrip("/"))
+            entry.size, entry.mode, entry.mtime = len(file.content), file.mode, epoch
+            entry.uid = entry.gid = file.owner
+            tar.addfile(entry, io.BytesIO(file.content))
+    archive = stream.getvalue()
+    stated = {"format": 1, "site": plan.site, "node": node, "sha256": hashlib.sha256(archive).hexdigest()}
+    return {"identity.tar": archive, "identity.json": (json.dumps(stated, indent=1, sort_keys=True) + "\n").encode()}
