@@ -57,7 +57,9 @@ class Node:
         self.stated: dict[str, Any] = {}
         self.budget = 1 << 30
 
-    def state(self, content: bytes, name: str = "assistant", path: str = "/model.gguf", **changes: Any) -> dict[str, Any]:
+    def state(
+        self, content: bytes, name: str = "assistant", path: str = "/model.gguf", **changes: Any
+    ) -> dict[str, Any]:
         """Have the server give *content*, and the site state it as *name*, signed; *changes* are made after signing."""
         self.server.files[path] = content
         entry: dict[str, Any] = {
@@ -76,7 +78,9 @@ class Node:
         told = {"folder": str(self.store), "budget": self.budget, "key": key, "models": self.stated}
         self.config.write_text(json.dumps(told))
 
-    def run(self, *arguments: str, expect: int = 0, tracer: str | None = None, environment: dict[str, str] | None = None) -> str:
+    def run(
+        self, *arguments: str, expect: int = 0, tracer: str | None = None, environment: dict[str, str] | None = None
+    ) -> str:
         """Run the program; what it printed."""
         self.write()
         command = [sys.executable, "-I", *([tracer] if tracer else []), str(self.programs / "model-store")]
@@ -206,7 +210,11 @@ def test_a_server_that_gives_another_part_than_asked_is_refused(node: Node, lie:
 def test_another_file_than_stated_is_never_used(node: Node, change: str) -> None:
     content = gguf()
     node.state(content)
-    other = {"truncated": content[:-1000], "longer": content + b"x" * 5000, "one bit": content[:-1] + bytes([content[-1] ^ 1])}
+    other = {
+        "truncated": content[:-1000],
+        "longer": content + b"x" * 5000,
+        "one bit": content[:-1] + bytes([content[-1] ^ 1]),
+    }
     node.server.files["/model.gguf"] = other[change]
     assert "REFUSED" in node.run(expect=1)
     assert node.current() is None
@@ -216,7 +224,14 @@ def test_another_file_than_stated_is_never_used(node: Node, change: str) -> None
 
 @pytest.mark.parametrize(
     ("changed", "value"),
-    [("artefact", "assistant-2"), ("size", 1234), ("sha256", "0" * 64), ("architecture", "qwen2"), ("signature", "bm90aGluZw=="), ("signature", "!")],
+    [
+        ("artefact", "assistant-2"),
+        ("size", 1234),
+        ("sha256", "0" * 64),
+        ("architecture", "qwen2"),
+        ("signature", "bm90aGluZw=="),
+        ("signature", "!"),
+    ],
 )
 def test_what_the_sites_key_did_not_sign_is_not_even_fetched(node: Node, changed: str, value: object) -> None:
     node.state(gguf(), **{changed: value})
@@ -238,10 +253,15 @@ def test_another_key_is_not_the_sites(node: Node) -> None:
         (b"GGUF" + struct.pack(">IQQ", 3, 1, 1) + bytes(5000), "big-endian"),
         (gguf(tensor_at=10_000_000), "last tensor lies beyond its end"),
         (gguf()[:40], "broken off"),
-        (b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + struct.pack("<Q", 1 << 60) + bytes(500), "longer than the file may be"),
+        (
+            b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + struct.pack("<Q", 1 << 60) + bytes(500),
+            "longer than the file may be",
+        ),
     ],
 )
-def test_a_signed_file_of_another_kind_is_refused_and_the_one_before_stays(node: Node, content: bytes, why: str) -> None:
+def test_a_signed_file_of_another_kind_is_refused_and_the_one_before_stays(
+    node: Node, content: bytes, why: str
+) -> None:
     """A person signed the wrong file: the server would fail with it, so it never becomes `current`."""
     good = gguf(9)
     node.state(good)
@@ -332,7 +352,7 @@ def test_one_model_that_cannot_be_had_does_not_hold_up_another(node: Node) -> No
 
 
 #: Ends the program at the n-th event of the interpreter's audit log that changes a file or starts a program.
-_KILLER = '''
+_KILLER = """
 import os, runpy, sys
 left = int(os.environ["KILL_AT"])
 EVENTS = {"os.rename", "os.remove", "os.symlink", "os.mkdir", "subprocess.Popen", "os.chmod", "shutil.rmtree"}
@@ -345,7 +365,7 @@ def hook(event, args):
 sys.addaudithook(hook)
 program, sys.argv = sys.argv[1], sys.argv[1:]
 runpy.run_path(program, run_name="__main__")
-'''
+"""
 
 
 def test_killed_at_any_step_the_next_run_ends_where_it_would_have(node: Node) -> None:

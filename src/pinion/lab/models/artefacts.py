@@ -84,9 +84,9 @@ def inputs_digest() -> str:
     return digest.hexdigest()
 
 
-def place(cache: Path) -> Artefacts:
-    """Where the model lies in *cache*, whether or not it is there."""
-    return Artefacts(cache / "models" / f"{NAME}-{inputs_digest()[:16]}")
+def place(cache: Path, steps: int | None = None) -> Artefacts:
+    """Where the model lies in *cache*, whether or not it is there; one trained for fewer *steps* lies beside it."""
+    return Artefacts(cache / "models" / f"{NAME}-{inputs_digest()[:16]}{'' if steps is None else f'-{steps}-steps'}")
 
 
 def intact(artefacts: Artefacts) -> bool:
@@ -102,13 +102,15 @@ def intact(artefacts: Artefacts) -> bool:
         return False
 
 
-def obtain(cache: Path | None = None, *, quiet: bool = True) -> Artefacts:
+def obtain(cache: Path | None = None, *, steps: int | None = None, quiet: bool = True) -> Artefacts:
     """The model's files: from *cache* (by default $PINION_CACHE), else trained now, which takes minutes.
+
+    With few *steps* it is there at once and knows next to nothing: enough to compare engines, which compute all the same.
 
     Raises:
         ModelError: a library is missing, or training failed.
     """
-    wanted = place(cache or default_cache())
+    wanted = place(cache or default_cache(), steps)
     if intact(wanted):
         return wanted
     folder = wanted.folder.parent
@@ -118,17 +120,18 @@ def obtain(cache: Path | None = None, *, quiet: bool = True) -> Artefacts:
         if intact(wanted):
             return wanted
         with tempfile.TemporaryDirectory(prefix=f".{NAME}-", dir=folder) as staged:
-            _train(Path(staged), quiet=quiet)
+            _train(Path(staged), steps, quiet=quiet)
             shutil.rmtree(wanted.folder, ignore_errors=True)
             Path(staged, "model").rename(wanted.folder)
     return wanted
 
 
-def _train(staged: Path, *, quiet: bool) -> None:
+def _train(staged: Path, steps: int | None, *, quiet: bool) -> None:
     """Have the model made in `model` of the folder *staged*."""
     target = staged / "model"
     target.mkdir(mode=0o755)
     command = [sys.executable, "-m", "pinion.lab.models.build", str(target)]
+    command += ["--steps", str(steps)] if steps is not None else []
     done = subprocess.run(
         command,
         env=os.environ | ENVIRONMENT,
