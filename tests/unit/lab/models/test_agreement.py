@@ -151,7 +151,7 @@ TEXTS = [
 @pytest.mark.parametrize("text", TEXTS)
 def test_both_read_a_text_as_the_same_tokens(model: Artefacts, llama: str, text: str) -> None:
     pytest.importorskip("onnxruntime", reason="onnx-model-server needs requirements/onnx_server.in")
-    from pinion.services.onnx_model_server.engine import Engine  # noqa: PLC0415 - after its library is known to be there
+    from pinion.services.onnx_model_server.engine import Engine
 
     theirs = httpx.post(f"{llama}/tokenize", json={"content": text, "add_special": True}, timeout=30).json()["tokens"]
     assert list(Engine(model.onnx).encode(text)) == theirs
