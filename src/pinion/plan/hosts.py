@@ -40,8 +40,8 @@ CONCERNS: tuple[Callable[[HostContext], Concern | None], ...] = (
     pi_tuning,
     power_thermal,
     accelerator,
-    model_store,
     edge_runtime,
+    model_store,  # after it: who fetches a model has somebody to tell
     gpu_tuning,
     cpu_isolation,
     nic_tuning,
