@@ -5,6 +5,7 @@ All are real processes on loopback. The numpy network's answer stands in the mod
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -184,3 +185,33 @@ def test_onnx_model_server_refuses_a_file_that_is_no_model(tmp_path: Path, model
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 2
         assert "onnx-model-server:" in done.stderr
+
+
+def test_onnx_model_server_turns_away_what_it_has_no_room_for_and_drops_what_nobody_waits_for(
+    model: Artefacts, tmp_path: Path
+) -> None:
+    """One slot, no queue: a second request is refused at once; when the first client goes away, the slot is free before the end."""
+    pytest.importorskip("onnxruntime", reason="onnx-model-server needs requirements/onnx_server.in")
+    command = [sys.executable, "-m", "pinion.services.onnx_model_server", "--model", str(model.onnx), "--queue", "0"]
+    long = {"prompt": "The ", "max_tokens": 250, "temperature": 0}
+    with serving(command, tmp_path / "log") as address:
+
+        def busy() -> float:
+            said = httpx.get(f"{address}/metrics", timeout=10).text.splitlines()
+            return next(float(line.split()[1]) for line in said if line.startswith("onnx:requests_processing "))
+
+        with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=10) as first:
+            body = json.dumps(long).encode()
+            head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+            first.sendall(head.encode() + body)
+            while busy() == 0:
+                time.sleep(0.01)
+            second = httpx.post(f"{address}/v1/completions", json=long, timeout=30)
+            assert (second.status_code, second.headers["Retry-After"]) == (503, "1")
+        began = time.monotonic()
+        while busy():
+            assert time.monotonic() - began < 20
+            time.sleep(0.01)
+        said = httpx.get(f"{address}/metrics", timeout=10).text
+        assert "onnx:tokens_predicted_total 0" in said.splitlines(), "the first answer was never finished"
+        assert httpx.post(f"{address}/v1/completions", json=long | {"max_tokens": 1}, timeout=30).status_code == 200
