@@ -282,6 +282,7 @@ def test_a_file_changed_on_the_disk_is_found_and_fetched_anew(node: Node) -> Non
     assert "not as it was checked" in node.run("--usable", "assistant", expect=1)
     assert "fetching it anew" in node.run()
     assert node.current() == content
+    assert node.restarts == 2, "who serves still held the changed file"
     node.run("--check")
 
 

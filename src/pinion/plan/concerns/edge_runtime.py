@@ -169,6 +169,8 @@ def _service(settings: EdgeRuntime, engine: list[str], url: str, model: str | No
             f"TimeoutStartSec={_START + 20}s",
             "Restart=always",
             "RestartSec=5s",
+            "# A server that hangs does not hear that it is to end.",
+            "TimeoutStopSec=10s",
             "NoNewPrivileges=yes",
             "CapabilityBoundingSet=",
             "ProtectSystem=strict",

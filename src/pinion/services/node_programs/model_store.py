@@ -230,6 +230,9 @@ class Store:
             part.unlink()
             raise
         part.chmod(0o644)
+        if self.used(model.name) == model.file:
+            # Who serves may still hold the file that was changed.
+            (self.folder / model.name / ".tell").touch()
         part.replace(place)
         flush(self.files)
         self.note(place)
