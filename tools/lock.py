@@ -33,9 +33,11 @@ class Lock:
 
 
 RUNTIME = tuple(f"requirements/{role}.in" for role in ROLES)
+#: What runs beside Pinion and not within it: no user of Pinion needs it installed.
+BESIDE = ("requirements/model.in", "requirements/onnx_server.in")
 LOCKS = (
     Lock("requirements/bootstrap.txt", ("requirements/bootstrap.in",)),
-    Lock("requirements/dev.txt", (*RUNTIME, "requirements/dev.in")),
+    Lock("requirements/dev.txt", (*RUNTIME, *BESIDE, "requirements/dev.in")),
     # After dev.txt, whose pins bind it: what runs is what was tested.
     Lock("requirements/runtime.txt", RUNTIME),
     # The official NetBox, installed inside a machine of the lab (Debian 13). Its bytes name a cached database template: an unchanged

@@ -42,7 +42,8 @@ class Create(ResourceProvider):
     def create(self, props):
         import json
 
-        body = json.loads(props["fixed"]) | {k: int(v) for k, v in props.items() if k not in ("app", "endpoint", "fixed") and not k.startswith("__") and v is not None}
+        ours = ("app", "endpoint", "fixed", "__provider")
+        body = json.loads(props["fixed"]) | {k: int(v) for k, v in props.items() if k not in ours and v is not None}
         far = body.pop("far", None)
         near = body.pop("near", None)
         if near is not None:

@@ -1,6 +1,7 @@
 """The cache of obtained tools: checked on every use, filled by atomic rename, safe to kill at any moment.
 
 <cache>/tools/<tool>/<version>-<recipe digest>/bin/<program>   and stamp.json with the SHA-256 of each file
+<cache>/tools/<tool>/<version>-<recipe digest>/lib/…           what its programs load, where they do not stand alone
 <cache>/bin/<program>                                          a link to it: the folder that others put on PATH
 <cache>/locks/<tool>.lock                                      held while somebody obtains the tool
 """
@@ -100,6 +101,12 @@ class Cache:
                 return Held(f"{program}: {error.strerror}")
             if not os.access(path, os.X_OK):
                 return Held(f"{program} is not executable")
+        for name in files.keys() - set(tool.programs):
+            try:
+                if sha256_of(place / name) != files[name]:
+                    return Held(f"{name} differs from what was stored")
+            except OSError as error:
+                return Held(f"{name}: {error.strerror}")
         return held
 
     def check_all(self, tools: tuple[Tool, ...]) -> dict[str, Held]:
@@ -133,6 +140,8 @@ class Cache:
             with path.open("rb") as file:
                 os.fsync(file.fileno())
             files[program] = sha256_of(path)
+        for path in sorted(path for path in (staged / "lib").rglob("*") if path.is_file()):
+            files[str(path.relative_to(staged))] = sha256_of(path)
         stamp = {
             "tool": tool.name, "version": tool.version, "recipe": tool.digest, "source": source, "detail": detail,
             "seconds": round(seconds, 1), "files": files,

@@ -28,7 +28,7 @@ POLL = 0.5
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one tool. `source` is PATH, archive, debian or go; empty when it could not be had."""
+    """What became of one tool. `source` is PATH, archive, debian, suite or go; empty when it could not be had."""
 
     name: str
     version: str
@@ -115,7 +115,7 @@ class Obtainer:
             return self._fill_quickly(tool, started)
 
     def _fill_quickly(self, tool: Tool, started: float) -> Result | None:
-        for source in ("archive", "debian"):
+        for source in ("archive", "debian", "suite"):
             result = self._fill(tool, source, started)
             if result:
                 return result
@@ -154,6 +154,8 @@ class Obtainer:
                     detail = sources.from_archive(tool, self._downloads, target)
                 elif source == "debian":
                     detail = sources.from_debian(tool, self._cache, target)
+                elif source == "suite":
+                    detail = sources.from_suite(tool, target)
                 else:
                     detail = sources.from_go(tool, self._go, target)
                 for program in tool.programs:

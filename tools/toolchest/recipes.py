@@ -66,6 +66,20 @@ class DebianFiles:
 
 
 @dataclass(frozen=True)
+class SuitePrograms:
+    """Programs of another release of Debian, with every library they load and its own loader, in a folder of their own.
+
+    `packages` and what they depend on are fetched from `suite`; `files` are the programs' paths there, `loaded` are patterns of
+    libraries that are loaded by name while a program runs, which no program says beforehand.
+    """
+
+    suite: str
+    packages: tuple[str, ...]
+    files: tuple[str, ...]
+    loaded: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Tool:
     """One tool: a set of programs obtained together.
 
@@ -82,6 +96,7 @@ class Tool:
     minutes: float
     archive: Archive | None
     debian: DebianFiles | None
+    suite: SuitePrograms | None
     go: tuple[GoBuild, ...]
     copies: tuple[ModuleFile, ...]
     digest: str
@@ -182,6 +197,15 @@ class _Reader:
             members={program: str(path) for program, path in members.items()},
         )
 
+    def suite(self, table: Table, where: str) -> SuitePrograms:
+        self.only(table, {"name", "packages", "files", "loaded"}, where)
+        return SuitePrograms(
+            suite=self.text(table, "name", where),
+            packages=self.texts(table, "packages", where),
+            files=self.texts(table, "files", where),
+            loaded=self.texts(table, "loaded", where) if "loaded" in table else (),
+        )
+
     def tool(self, table: Table, shared: Table, modules: Table, go_folder: Path) -> Tool:
         where = f"tool {table.get('name', '?')}"
         allowed = {
@@ -194,6 +218,7 @@ class _Reader:
             "minutes",
             "archive",
             "debian",
+            "suite",
             "go",
             "copy",
         }
@@ -227,8 +252,9 @@ class _Reader:
         if "debian" in table:
             inner = self.table(table, "debian", where)
             debian = DebianFiles(self.texts(inner, "packages", where), self.texts(inner, "files", where))
-        if not (archive or debian or go):
-            self.errors.append(f"{where}: no pinned source (archive, debian or go)")
+        suite = self.suite(self.table(table, "suite", where), f"{where}: suite") if "suite" in table else None
+        if not (archive or debian or suite or go):
+            self.errors.append(f"{where}: no pinned source (archive, debian, suite or go)")
         return Tool(
             name=self.text(table, "name", where),
             purpose=self.text(table, "purpose", where),
@@ -239,6 +265,7 @@ class _Reader:
             minutes=float(minutes),
             archive=archive,
             debian=debian,
+            suite=suite,
             go=go,
             copies=copies,
             digest=self.digest(

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from toolchest import suite
 from toolchest.cache import Cache
 from toolchest.download import Downloads, extract_members
 from toolchest.golang import Go
@@ -86,6 +87,16 @@ def from_debian(tool: Tool, cache: Cache, target: Path) -> str:
             except OSError as error:
                 raise UnavailableError(f"{', '.join(tool.debian.packages)} lack {file}: {error}") from error
         return ", ".join(package.name.removesuffix(".deb").replace("%3a", ":") for package in packages)
+
+
+def from_suite(tool: Tool, target: Path) -> str:
+    """Fill `target` with programs of another release of Debian, its loader and libraries beside them; returns the packages' versions.
+
+    Nothing of this machine's apt changes: lists and packages go to a folder that is deleted again. Apt checks signatures as always.
+    """
+    if tool.suite is None:
+        raise UnavailableError("no other release of Debian is recorded")
+    return suite.obtain(tool.name, tool.suite, target)
 
 
 def from_go(tool: Tool, go: Go, target: Path) -> str:

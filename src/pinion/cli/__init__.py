@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "stack": ("pinion.cli.stack", "stack", "Prepare the Pulumi stack of a site."),
     "converge": ("pinion.cli.hosts", "converge", "Bring hosts to their planned state, by Ansible or pyinfra."),
     "image": ("pinion.cli.image", "image", "Disk images of the Pis: build, start under emulation, write to cards."),
+    "artefact": ("pinion.cli.artefact", "artefact", "Sign models for the nodes of a site."),
     "verify": ("pinion.cli.verify", "verify", "Prove each claim of the plan on the live site; write the report."),
     "up": ("pinion.cli.up", "up", "Everything in order: lab, Pulumi, hosts, verification."),
     "down": ("pinion.cli.up", "down", "Take a lab site down; leaves no process, mount, namespace or link."),

@@ -15,6 +15,7 @@ from pinion.plan.cluster import API_SERVER_PORT
 from pinion.plan.model import DeviceKind, DevicePlan, FlowPlan
 from pinion.site.allocation import address_range, prefixes, spread
 from pinion.site.model import PiGroup, Purpose, Site
+from pinion.site.node_concerns import EdgeRuntime
 from pinion.site.quantities import switch_ports
 
 #: IANA service names and port numbers.
@@ -29,6 +30,8 @@ POD_NETWORK = 8472
 NODE_METRICS = 9100
 #: NVIDIA's dcgm-exporter.
 GPU_METRICS = 9400
+#: Hailo's server listens where its own configuration says, and this is what that says (Raspberry Pi documentation, AI HAT+ 2).
+HAILO_PORT = 8000
 
 _HOSTS = (DeviceKind.MANAGEMENT_HOST, DeviceKind.PI, DeviceKind.GPU_SERVER)
 
@@ -243,10 +246,20 @@ def _concerns(known: _Site) -> Iterator[FlowPlan]:
     if settings.node_metrics is not None:
         why = "Prometheus fetches the hosts' metrics"
         yield _flow("node-metrics", collectors, everywhere, (NODE_METRICS,), why, "concerns.node_metrics")
+    if settings.edge_runtime is not None:
+        sources = (DeviceKind.PI, DeviceKind.GPU_SERVER, DeviceKind.MANAGEMENT_HOST)
+        askers, pis = known.peers("Pis, GPU servers, management hosts", *sources), known.hosts(DeviceKind.PI)
+        why = "routers and gateways ask for answers"
+        yield _flow("edge-runtime", askers, pis, (edge_port(settings.edge_runtime),), why, "concerns.edge_runtime")
     if settings.gpu_driver is not None:
         servers = known.hosts(DeviceKind.GPU_SERVER)
         why = "Prometheus fetches the GPUs' metrics"
         yield _flow("gpu-metrics", collectors, servers, (GPU_METRICS,), why, "concerns.gpu_driver")
+
+
+def edge_port(stated: EdgeRuntime) -> int:
+    """Where the edge runtime listens."""
+    return HAILO_PORT if stated.engine == "hailo-ollama" else stated.port
 
 
 def _allowed(known: _Site) -> Iterator[FlowPlan]:

@@ -13,10 +13,12 @@ from pinion.plan.concerns.accelerator import accelerator
 from pinion.plan.concerns.base import base
 from pinion.plan.concerns.container_runtime import container_runtime
 from pinion.plan.concerns.cpu_isolation import cpu_isolation
+from pinion.plan.concerns.edge_runtime import edge_runtime
 from pinion.plan.concerns.firewall import firewall
 from pinion.plan.concerns.gpu_driver import gpu_driver
 from pinion.plan.concerns.gpu_tuning import gpu_tuning
 from pinion.plan.concerns.kube_node import kube_node
+from pinion.plan.concerns.model_store import model_store
 from pinion.plan.concerns.nic_tuning import nic_tuning
 from pinion.plan.concerns.node_metrics import node_metrics
 from pinion.plan.concerns.os_tuning import os_tuning
@@ -38,6 +40,8 @@ CONCERNS: tuple[Callable[[HostContext], Concern | None], ...] = (
     pi_tuning,
     power_thermal,
     accelerator,
+    edge_runtime,
+    model_store,  # after it: who fetches a model has somebody to tell
     gpu_tuning,
     cpu_isolation,
     nic_tuning,

@@ -17,9 +17,11 @@ from pinion.site.node_concerns import (
     Accelerator,
     ContainerRuntime,
     CpuIsolation,
+    EdgeRuntime,
     GpuDriver,
     GpuTuning,
     KubeNode,
+    ModelStore,
     NicTuning,
     PiBoot,
     PiTuning,
@@ -116,6 +118,8 @@ class Concerns(Statement):
     )
     power_thermal: PowerThermal | None = says("On Pis: heat and power, for Prometheus and for routers.", default=None)
     accelerator: Accelerator | None = says("On Pis with a HAT: the packages of its chip.", default=None)
+    model_store: ModelStore | None = says("On Pis: models by digest, signed, swapped at once.", default=None)
+    edge_runtime: EdgeRuntime | None = says("On Pis: the program that answers requests.", default=None)
     kube_node: KubeNode | None = says("On GPU servers: the kubelet's CPU and topology managers.", default=None)
     container_runtime: ContainerRuntime | None = says(
         "On GPU servers: containerd with NVIDIA's runtime and devices by CDI.", default=None

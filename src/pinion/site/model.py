@@ -16,6 +16,7 @@ from pydantic import Field, StringConstraints
 
 from pinion.site.concerns import Concerns
 from pinion.site.statement import (
+    ArtefactUrl,
     DnsLabel,
     Dscp,
     Duration,
@@ -26,6 +27,8 @@ from pinion.site.statement import (
     Numbers,
     Percentage,
     PortList,
+    Sha256,
+    Signature,
     Statement,
     SwitchPortList,
     Vid,
@@ -189,12 +192,25 @@ class GpuServer(Device):
     rdma: RdmaLinks | None = says("Its RoCE links.", default=None)
 
 
+class ArtefactSource(Statement):
+    """Where an artefact is had from, and how it is known to be the right one. The signature is over all of this but `url`."""
+
+    url: ArtefactUrl = says(
+        "Its address; a server that gives parts of files (HTTP ranges) lets a node go on after a break."
+    )
+    sha256: Sha256 = says("Its SHA-256, in lower-case hex.")
+    size: Annotated[int, Field(ge=1, le=2**40)] = says("Its length in bytes.")
+    signature: Signature = says("Ed25519 signature by the site's key (`concerns.model_store.key`), in base64.")
+    format: Literal["gguf", "onnx"] = says("Its format.", default="gguf")
+    architecture: Name = says("Of a GGUF file: what it says of itself under general.architecture.", default="llama")
+
+
 class EdgeModel(Statement):
-    """How a model runs on a Pi."""
+    """How a model runs on a Pi. Which program runs it is `concerns.edge_runtime.engine`."""
 
     artefact: Name = says("Name of the model's artefact.")
     quantisation: Name | None = says("Quantisation of the weights, such as `Q4_0`.", default=None)
-    runtime: Name = says("The program that runs it.", default="llama.cpp")
+    source: ArtefactSource | None = says("Where it is had from; needed for `concerns.model_store`.", default=None)
 
 
 class PoolModel(Statement):

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from pinion.site.statement import Duration, Percentage, Statement, says
+from pinion.site.statement import Duration, Name, Percentage, PublicKey, Statement, says
 
 
 class PiTuning(Statement):
@@ -157,3 +157,46 @@ class GpuDriver(Statement):
         "Turns the Multi-Process Service on: how much of a GPU's threads one client may use, such as `50%`. Not beside `mig`.",
         default=None,
     )
+
+
+class ModelStore(Statement):
+    """The models of Pis: fetched, checked, put in use at once or not at all, and the one before kept."""
+
+    key: PublicKey = says("The site's Ed25519 public key that signs artefacts, in base64.")
+    budget_mib: Annotated[int, Field(ge=16, le=2**24)] = says(
+        "Most that models take of a node's disk, in MiB: the one in use, the one before, and the one that comes.",
+        default=8192,
+    )
+    interval: Duration = says("How often what is missing is tried again, 1min to 24h.", default="15min")
+
+
+#: What serves a model on a Pi.
+Engine = Literal["llama-server", "onnx-model-server", "hailo-ollama"]
+#: An absolute path without anything that a unit file or a shell reads differently.
+ProgramPath = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9][A-Za-z0-9._+-]*)+$", max_length=200)]
+
+
+class EdgeRuntime(Statement):
+    """The program that answers requests on a Pi, fenced in. Needs `model_store`, but for `hailo-ollama`."""
+
+    engine: Engine = says(
+        "What serves: llama.cpp's server, ONNX Runtime, or Hailo's server on a HAT.", default="llama-server"
+    )
+    model: Name | None = says(
+        "The model that it serves, by its name in `models`. Unstated: the only one.", default=None
+    )
+    program: ProgramPath = says(
+        "Where llama.cpp's server lies. The default is where Debian's package llama.cpp-tools puts it.",
+        default="/usr/bin/llama-server",
+    )
+    port: Annotated[int, Field(ge=1024, le=65535)] = says("The port that it listens on.", default=8080)
+    slots: Annotated[int, Field(ge=1, le=64)] = says(
+        "Requests at a time. 1: one answer takes all cores of a Pi, and two at once are each half as fast.", default=1
+    )
+    context: Annotated[int, Field(ge=64, le=131072)] = says(
+        "Tokens of prompt and answer together, for each slot.", default=2048
+    )
+    cores: Annotated[int, Field(ge=1, le=64)] | None = says(
+        "Cores that it may use. Unstated: all but one, which the router and the system keep.", default=None
+    )
+    memory: Percentage = says("Share of the board's memory that it may use.", default="75%")

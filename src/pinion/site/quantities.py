@@ -30,7 +30,7 @@ WINDOW_MINUTES = (60, 720)
 #: A group of nodes or ports larger than this is a typing mistake, not a rack.
 MAXIMUM_EXPANSION = 100_000
 
-Kind = Literal["duration", "percentage", "numbers", "ports", "window"]
+Kind = Literal["duration", "percentage", "numbers", "ports", "window", "artefact_url"]
 
 
 class NotAQuantity(ValueError):  # noqa: N818 - says what the text is not
@@ -179,3 +179,24 @@ def window(written: str) -> Window:
         raise NotAQuantity("window", f"'{written}' is {length} minutes long", "write a window of one to twelve hours")
     day = match["day"]
     return Window(day=None if day == "daily" else day, start=match["start"], minutes=length)
+
+
+#: Characters of an address as RFC 3986 has them, without those that quote, that separate user and host, or that a shell minds.
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[A-Za-z0-9._~%+=-]+)+")
+
+
+def artefact_url(written: str) -> str:
+    """The address of an artefact, over HTTP or HTTPS, without a user, a query or a step up."""
+    steps = [re.sub(r"%2[eE]", ".", step) for step in written.split("/")]
+    if (
+        not _ADDRESS.fullmatch(written)
+        or len(written) > 2000
+        or {".", ".."} & set(steps)
+        or re.search("%(2[fF]|5[cC]|0|1)", written)
+    ):
+        raise NotAQuantity(
+            "artefact_url",
+            f"'{written[:80]}' is no address of an artefact",
+            "write for example https://models.example.org/assistant-1b-q4_0.gguf",
+        )
+    return written

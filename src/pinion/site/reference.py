@@ -35,6 +35,7 @@ _WORDS: tuple[tuple[object, str], ...] = (
     (statement.SwitchPortList, "switch and ports"),
     (statement.PortList, "ports"),
     (statement.TimeWindow, "window"),
+    (statement.ArtefactUrl, "address of an artefact"),
     (statement.NodeNumber, "number"),
     (str, "text"),
     (int, "whole number"),

@@ -33,6 +33,7 @@ _QUANTITY_CODES = {
     "numbers": "SITE-011",
     "ports": "SITE-012",
     "window": "SITE-019",
+    "artefact_url": "MODEL-013",
 }
 
 #: pydantic's names for "this should be …", as a person says it.

@@ -92,6 +92,16 @@ TimeWindow = Annotated[
         }
     ),
 ]
+#: Where an artefact is fetched from.
+ArtefactUrl = Annotated[
+    str, _parsed_by(quantities.artefact_url), WithJsonSchema({"type": "string", "pattern": r"^https?://[^ @?#]+$"})
+]
+#: SHA-256 in lower-case hex.
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+#: 32 bytes, an Ed25519 public key, in base64 (RFC 8032, RFC 4648).
+PublicKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9+/]{43}=$")]
+#: 64 bytes, an Ed25519 signature, in base64.
+Signature = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9+/]{86}==$")]
 #: The number of one node, as a key: written one way only, so that no two keys mean one node.
 NodeNumber = Annotated[int, BeforeValidator(_number_key), Field(ge=1)]
 #: 64 is the smallest IPv4 MTU worth stating (RFC 791 requires 68); 9216 the largest any switch in the catalogue takes.

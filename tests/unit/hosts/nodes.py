@@ -17,6 +17,8 @@ NODE_CONCERNS = (
     "pi_tuning",
     "power_thermal",
     "accelerator",
+    "model_store",
+    "edge_runtime",
     "gpu_tuning",
     "cpu_isolation",
     "nic_tuning",
@@ -27,7 +29,10 @@ NODE_CONCERNS = (
 
 
 #: What has no default.
-NEEDED: dict[str, dict[str, Any]] = {"gpu_driver": {"version": "580.95.05"}}
+NEEDED: dict[str, dict[str, Any]] = {
+    "gpu_driver": {"version": "580.95.05"},
+    "model_store": {"key": yaml.safe_load(DC.read_text())["concerns"]["model_store"]["key"]},
+}
 
 
 def stated(site: Path = DC, concerns: dict[str, Any] | None = None, **changes: object) -> Plan:

@@ -35,8 +35,7 @@ def test_units_are_sound(tmp_path: Path) -> None:
     for name, content in found.items():
         # The programs are on the hosts and not here; everything else is as it will be.
         lines = [
-            f"{line.partition('=')[0]}={programs}" if line.startswith("ExecStart=/usr/local") else line
-            for line in content.splitlines()
+            f"{line.partition('=')[0]}={programs}" if line.startswith("Exec") else line for line in content.splitlines()
         ]
         (tmp_path / name).write_text("\n".join(lines) + "\n")
     said = subprocess.run(

@@ -18,6 +18,7 @@ CONCERNS: dict[str, dict[str, object]] = {
     "node_metrics": {},
     "firewall": {},
     "gpu_driver": {"version": "580.95.05"},
+    "edge_runtime": {},
 }
 
 
@@ -107,7 +108,7 @@ def test_each_host_has_what_ends_there() -> None:
     def ending(name: str) -> list[str]:
         return [flow.name for flow in ending_at(plan.flows, plan.device(name))]
 
-    assert ending("pi-01") == ["ssh", "kubelet", "pod-network", "node-metrics", "mirror"]
+    assert ending("pi-01") == ["ssh", "kubelet", "pod-network", "node-metrics", "edge-runtime", "mirror"]
     assert ending("nv-1") == ["ssh", "kubelet", "pod-network", "roce", "node-metrics", "gpu-metrics"]
     assert ending("mgmt-1")[-1] == "mirror"
     assert ending("tor-1") == ["switch-ssh"]

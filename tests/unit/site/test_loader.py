@@ -127,7 +127,7 @@ def test_a_mistake_of_shape_does_not_hide_the_rules() -> None:
 
 
 def test_problems_are_bounded() -> None:
-    text = RACK + "models:\n" + "".join(f"  m{index}: {{}}\n" for index in range(5000))
+    text = RACK.replace("models:\n", "models:\n" + "".join(f"  m{index}: {{}}\n" for index in range(5000)))
     _, problems = read(text.encode(), "x")
     assert len(problems) == MAXIMUM_PROBLEMS + 1
     assert problems[-1].code == "FILE-003"

@@ -252,6 +252,65 @@ files = ["usr/bin/alpha"]
     assert (entry["source"], entry["detail"]) == ("debian", "alpha_1.2.3-1_all")
 
 
+def test_programs_of_another_release_bring_their_loader_and_libraries(workshop: Workshop) -> None:
+    """A package with this machine's own `ls`, its libraries and its loader stands for the other release; apt-get is a script."""
+    if not shutil.which("dpkg-deb"):
+        pytest.skip("dpkg-deb is not here: no Debian")
+    listed = subprocess.run(["ldd", "/bin/ls"], capture_output=True, text=True, check=True).stdout
+    libraries = [Path(word) for word in listed.split() if word.startswith("/")]
+    root = workshop.folder / "package"
+    place = root / "usr/lib/some-triplet"
+    for folder in (root / "DEBIAN", place, root / "usr/bin"):
+        folder.mkdir(parents=True)
+    (root / "DEBIAN/control").write_text(
+        "Package: alpha\nVersion: 1:9.9-1\nArchitecture: all\nMaintainer: a <a@example.invalid>\nDescription: x\n"
+    )
+    shutil.copy("/bin/ls", root / "usr/bin/alpha")
+    for library in libraries:
+        shutil.copy(library.resolve(), place / library.name)
+    package = workshop.folder / "alpha_1%3a9.9-1_all.deb"
+    subprocess.run(
+        ["dpkg-deb", "--build", "--root-owner-group", str(root), str(package)], check=True, capture_output=True
+    )
+    shims = workshop.folder / "shims"
+    shims.mkdir()
+    (shims / "apt-get").write_text(f"""#!/bin/sh
+case "$*" in
+  indextargets*) echo "Debian http://mirror.invalid/debian/ trixie" ;;
+  *" install "*) for word; do case $word in Dir::Cache=*) cp '{package}' "${{word#*=}}/archives/" ;; esac; done ;;
+esac
+""")
+    (shims / "apt-get").chmod(0o755)
+    workshop.entries.append("""
+[[tool]]
+name = "alpha"
+purpose = "test"
+version = "9"
+programs = ["alpha"]
+probe = ["alpha", "--version"]
+accept = 'coreutils'
+minutes = 0
+[tool.suite]
+name = "next"
+packages = ["alpha"]
+files = ["usr/bin/alpha"]
+""")
+    path = f"{shims}:{os.environ['PATH']}"
+    result = workshop.run("--json", path=path)
+    assert result.returncode == 0, result.stderr
+    entry = json.loads(result.stdout)["tools"][0]
+    assert (entry["source"], entry["detail"]) == ("suite", "next: alpha_1:9.9-1_all")
+    (libc,) = workshop.cache.glob("tools/alpha/*/lib/alpha/libc.so.6")
+    maps = subprocess.run(
+        [str(workshop.cache / "bin/alpha"), "-l", "/proc/self/map_files"], capture_output=True, text=True, check=False
+    )
+    assert str(libc.parent) in maps.stdout, "it runs with the libraries beside it, and not with this machine's"
+    libc.write_bytes(libc.read_bytes()[:-1])
+    assert workshop.run("--verify", path=path).returncode == 1, "a library that was changed is as bad as a program"
+    assert workshop.run(path=path).returncode == 0
+    assert workshop.run("--verify", path=path).returncode == 0
+
+
 def go_on_path() -> str | None:
     """Return a PATH that has a Go toolchain: the machine's, or one that obtain.py fetched earlier."""
     if shutil.which("go"):

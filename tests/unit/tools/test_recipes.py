@@ -29,7 +29,7 @@ def test_the_tools_that_the_lab_needs_are_there(recipes: Recipes) -> None:
 
 def test_every_tool_has_a_pin(recipes: Recipes) -> None:
     for tool in recipes.tools:
-        assert tool.archive or tool.debian or tool.go, tool.name
+        assert tool.archive or tool.debian or tool.suite or tool.go, tool.name
         if tool.archive:
             assert tool.archive.checksums, tool.name
             assert "{version}" in tool.archive.url, f"{tool.name}: the URL must follow the version"

@@ -27,6 +27,7 @@ PLANNED_FLOWS = frozenset(
         "time",
         "node-metrics",
         "gpu-metrics",
+        "edge-runtime",
     }
 )
 #: Section, key, lowest and highest. systemd pings a watchdog at half its time, and a board's own counter ends after some 16 s; beyond ten

@@ -10,7 +10,7 @@ from pinion.site.node_concerns import CpuIsolation, PiBoot
 from pinion.site.quantities import fraction, seconds
 from pinion.site.rules.facts import Facts
 
-PI_CONCERNS = ("pi_boot", "pi_tuning", "power_thermal", "accelerator")
+PI_CONCERNS = ("pi_boot", "pi_tuning", "power_thermal", "accelerator", "model_store", "edge_runtime")
 GPU_CONCERNS = ("gpu_tuning", "cpu_isolation", "nic_tuning", "gpu_driver", "container_runtime", "kube_node")
 #: The platform whose firmware reads config.txt and cmdline.txt as they are; plain Debian makes them by a package of its own.
 FIRMWARE_PLATFORM = "raspberry-pi-os"

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from pinion.site.edge_models import ENGINE_FORMATS, served, stored
 from pinion.site.errors import Path
 from pinion.site.quantities import fraction, seconds
 from pinion.site.rules.facts import Facts
+
+#: Oftener asks a server that has nothing new to say; less often leaves a Pi without its model for a day after a break.
+_RETRY = ("1min", "24h")
+#: Less holds no model; more leaves nothing for the system.
+_MEMORY = ("10%", "95%")
+#: The chip whose HAT answers language models (vendor's documentation: Hailo's GenAI server is for the Hailo-10H).
+_LANGUAGE_CHIP = "hailo-10h"
 
 
 def check(facts: Facts) -> None:
@@ -18,6 +26,62 @@ def check(facts: Facts) -> None:
         if model.pool is not None and not facts.stated("gpu_servers"):
             facts.report.on_key("MODEL-003", (*path, "pool"), name=name)
     _objectives(facts)
+    _store(facts)
+    _runtime(facts)
+
+
+def _store(facts: Facts) -> None:
+    stated = facts.site.concerns.model_store
+    if stated is None:
+        return
+    low, high = _RETRY
+    if not seconds(low) <= seconds(stated.interval) <= seconds(high):
+        where = ("concerns", "model_store", "interval")
+        facts.report.on("SITE-020", where, key="interval", value=stated.interval, low=low, high=high)
+    sizes = [source.size for _, source in stored(facts.site).values()]
+    if not sizes and not any(facts.has(("models", name, "edge", "source")) for name in facts.site.models):
+        facts.report.on_key("MODEL-006", ("concerns", "model_store"))
+    elif sizes and sum(sizes) + max(sizes) > stated.budget_mib << 20:
+        needed = -(-(sum(sizes) + max(sizes)) >> 20)
+        where = ("concerns", "model_store", "budget_mib")
+        report = facts.report.on if facts.has(where) else facts.report.on_key
+        report("MODEL-010", where if facts.has(where) else where[:2], budget=stated.budget_mib, needed=needed)
+
+
+def _runtime(facts: Facts) -> None:
+    stated, where = facts.site.concerns.edge_runtime, ("concerns", "edge_runtime")
+    if stated is None:
+        return
+    share = fraction(stated.memory)
+    if not fraction(_MEMORY[0]) <= share <= fraction(_MEMORY[1]):
+        low, high = _MEMORY
+        facts.report.on("MODEL-014", (*where, "memory"), value=stated.memory, low=low, high=high)
+    groups = {name: group for name, group in facts.site.pis.items() if group.board in facts.catalog.boards}
+    for name, group in groups.items():
+        cores = facts.catalog.boards[group.board].cores
+        if stated.cores is not None and stated.cores > cores:
+            facts.report.on("MODEL-012", (*where, "cores"), cores=stated.cores, group=name, has=cores)
+    if stated.engine not in ENGINE_FORMATS:
+        for name, group in groups.items():
+            hat = facts.catalog.hats.get(group.hat or "")
+            if hat is None or hat.chip != _LANGUAGE_CHIP:
+                facts.report.on("MODEL-011", (*where, "engine"), group=name, chip=_LANGUAGE_CHIP)
+        return
+    if not facts.has(("concerns", "model_store")):
+        facts.report.on_key("MODEL-007", where)
+        return
+    chosen = served(facts.site)
+    if chosen is None:
+        kept = ", ".join(stored(facts.site)) or "none"
+        if facts.has((*where, "model")):
+            facts.report.on("MODEL-008", (*where, "model"), kept=kept)
+        elif len(stored(facts.site)) > 1:
+            facts.report.on_key("MODEL-008", where, kept=kept)
+        return
+    source, needed = stored(facts.site)[chosen][1], ENGINE_FORMATS[stated.engine]
+    if source.format != needed:
+        path = ("models", chosen, "edge", "source")
+        facts.report.on_key("MODEL-009", path, name=chosen, format=source.format, engine=stated.engine, needed=needed)
 
 
 def _objectives(facts: Facts) -> None:

@@ -1,0 +1,292 @@
+"""The concern `edge_runtime`: the program that answers requests on a Raspberry Pi, fenced in; one switch chooses which."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+from pinion.plan.concerns.model_store import PROGRAM as STORE
+from pinion.plan.concerns.model_store import RUNTIME_SERVICE, current
+from pinion.plan.context import HostContext
+from pinion.plan.flows import edge_port
+from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostUnit, HostUser
+from pinion.plan.programs import FOLDER as PROGRAMS
+from pinion.plan.programs import program_file, program_path
+from pinion.plan.texts import kept_by, unit_text
+from pinion.site.catalog import Board, Evidence
+from pinion.site.edge_models import served
+from pinion.site.node_concerns import EdgeRuntime
+from pinion.site.quantities import fraction
+
+NAME = "edge_runtime"
+USER = "pinion-edge"
+SERVICE = RUNTIME_SERVICE
+PATH_UNIT = "pinion-edge-runtime.path"
+HEALTH_SERVICE = "pinion-edge-health.service"
+HEALTH_TIMER = "pinion-edge-health.timer"
+HEALTH_PROGRAM = "edge_health"
+#: Seconds from start to the first healthy answer at most: the founding figures have 10 s for the load of a model from a HAT, and a model
+#: of 4 GiB takes a minute from an SD card of 90 MB/s.
+_START = 180
+_SERVER_FOLDER = f"{PROGRAMS}/onnx-model-server"
+#: The server's files, and the packages of Debian 13 that they import.
+_SERVER_FILES = ("__init__", "__main__", "engine", "server", "tokenizer")
+_SERVER_PACKAGES = ("python3-aiohttp", "python3-numpy", "python3-onnxruntime")
+
+
+def edge_runtime(host: HostContext) -> Concern | None:
+    """The concern for *host*: Pis only, and there is something to serve."""
+    settings, board = host.settings.edge_runtime, host.board
+    if settings is None or host.kind is not DeviceKind.PI or board is None:
+        return None
+    if settings.engine == "hailo-ollama":
+        return _concern(host, settings, _hailo(settings, board), claimed=False)
+    model = served(host.site)
+    if model is None:
+        return None
+    return _concern(host, settings, _engine(host, settings, board, model), model=model, claimed=not host.lab)
+
+
+def _address(host: HostContext) -> str:
+    return (host.device.primary_address or "").partition("/")[0]
+
+
+def _url(host: HostContext, settings: EdgeRuntime) -> str:
+    address = _address(host)
+    path = "/hailo/v1/list" if settings.engine == "hailo-ollama" else "/health"
+    return f"http://{f'[{address}]' if ':' in address else address}:{edge_port(settings)}{path}"
+
+
+def _cores(settings: EdgeRuntime, board: Board) -> int:
+    return settings.cores if settings.cores is not None else max(board.cores - 1, 1)
+
+
+def _concern(
+    host: HostContext, settings: EdgeRuntime, service: list[str], *, model: str | None = None, claimed: bool
+) -> Concern:
+    url, onnx = _url(host, settings), settings.engine == "onnx-model-server"
+    started = PATH_UNIT if model is not None else SERVICE
+    # What nobody has seen run on such a board is not claimed to be in force there.
+    evidence = None if model is not None else Evidence.RENDERED
+    files = [
+        program_file(HEALTH_PROGRAM),
+        *(_server_files() if onnx else ()),
+        HostFile(
+            path=f"/etc/systemd/system/{SERVICE}", content=_service(settings, service, url, model), restart=(SERVICE,)
+        ),
+        HostFile(path=f"/etc/systemd/system/{HEALTH_SERVICE}", content=_health(url)),
+        HostFile(path=f"/etc/systemd/system/{HEALTH_TIMER}", content=_health_timer()),
+    ]
+    if model is not None:
+        files.append(HostFile(path=f"/etc/systemd/system/{PATH_UNIT}", content=_path(model), restart=(PATH_UNIT,)))
+    units = [HostUnit(name=started, enabled=True, active=True, evidence=evidence)]
+    units.append(HostUnit(name=HEALTH_TIMER, enabled=True, active=True))
+    return Concern(
+        name=NAME,
+        packages=_SERVER_PACKAGES if onnx else (),
+        users=(
+            HostUser(
+                name=USER,
+                system=True,
+                comment="Edge runtime",
+                home="/nonexistent",
+                create_home=False,
+                shell="/usr/sbin/nologin",
+            ),
+        ),
+        files=tuple(files),
+        units=tuple(units),
+        claims=_claims(settings, url) if claimed else (),
+    )
+
+
+def _engine(host: HostContext, settings: EdgeRuntime, board: Board, model: str) -> list[str]:
+    """How the engine is started, and what it may take."""
+    cores = _cores(settings, board)
+    if settings.engine == "llama-server":
+        words = [
+            settings.program, f"--model {current(model)}", f"--alias {model}", f"--host {_address(host)}", f"--port {settings.port}",
+            f"--threads {cores}", f"--parallel {settings.slots}", f"--ctx-size {settings.context * settings.slots}",
+            "--metrics --slots --no-ui --offline",
+        ]  # fmt: skip
+    else:
+        words = [
+            "/usr/bin/python3 -m pinion.services.onnx_model_server", f"--model {current(model)}", f"--host {_address(host)}",
+            f"--port {settings.port}", f"--threads {cores}", f"--slots {settings.slots}",
+        ]  # fmt: skip
+    return [
+        "# A file that changed on the disk since it was checked is not served.",
+        f"ExecStartPre={program_path(STORE)} --usable {model}",
+        f"ExecStart={' '.join(words)}",
+        *(
+            [f"Environment=PYTHONPATH={_SERVER_FOLDER} PYTHONDONTWRITEBYTECODE=1"]
+            if settings.engine != "llama-server"
+            else []
+        ),
+        "PrivateDevices=yes",
+        *_limits(settings, board),
+    ]
+
+
+def _hailo(settings: EdgeRuntime, board: Board) -> list[str]:
+    """Hailo's own server, which brings its models, keeps them below its state folder, and reaches the chip by one device."""
+    return [
+        "ExecStart=/usr/bin/hailo-ollama",
+        "StateDirectory=hailo-ollama",
+        "Environment=HOME=/var/lib/hailo-ollama XDG_DATA_HOME=/var/lib/hailo-ollama",
+        "DevicePolicy=closed",
+        "DeviceAllow=/dev/hailo0 rw",
+        *_limits(settings, board),
+    ]
+
+
+def _limits(settings: EdgeRuntime, board: Board) -> list[str]:
+    memory = int(board.memory_mib * fraction(settings.memory))
+    return [
+        f"# {settings.memory} of the {board.memory_mib} MiB of a {board.model}; {_cores(settings, board)} of its {board.cores} cores.",
+        f"MemoryMax={memory}M",
+        "MemorySwapMax=0",
+        f"CPUQuota={_cores(settings, board) * 100}%",
+        "TasksMax=256",
+    ]
+
+
+def _service(settings: EdgeRuntime, engine: list[str], url: str, model: str | None) -> str:
+    return unit_text(
+        NAME,
+        Unit=[
+            f"Description=Edge runtime: {settings.engine}{f' with the model {model}' if model is not None else ''}",
+            "Wants=network-online.target",
+            "After=network-online.target",
+            "StartLimitIntervalSec=0",
+        ],
+        Service=[
+            "Type=exec",
+            f"User={USER}",
+            *engine,
+            "# Started means that it answers.",
+            f"ExecStartPost={program_path(HEALTH_PROGRAM)} --wait {_START} {url}",
+            f"TimeoutStartSec={_START + 20}s",
+            "Restart=always",
+            "RestartSec=5s",
+            "# A server that hangs does not hear that it is to end.",
+            "TimeoutStopSec=10s",
+            "NoNewPrivileges=yes",
+            "CapabilityBoundingSet=",
+            "ProtectSystem=strict",
+            "ProtectHome=yes",
+            "PrivateTmp=yes",
+            "ProtectProc=invisible",
+            "ProtectClock=yes",
+            "ProtectHostname=yes",
+            "ProtectKernelTunables=yes",
+            "ProtectKernelModules=yes",
+            "ProtectKernelLogs=yes",
+            "ProtectControlGroups=yes",
+            "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
+            "RestrictNamespaces=yes",
+            "RestrictRealtime=yes",
+            "RestrictSUIDSGID=yes",
+            "LockPersonality=yes",
+            "SystemCallArchitectures=native",
+            "SystemCallFilter=@system-service",
+            "SystemCallErrorNumber=EPERM",
+        ],
+        **({} if model is not None else {"Install": ["WantedBy=multi-user.target"]}),
+    )
+
+
+def _path(model: str) -> str:
+    """Starts the service as soon as there is a model; the store restarts it when there is another."""
+    return unit_text(
+        NAME,
+        Unit=[
+            "Description=Start the edge runtime when its model is there",
+        ],
+        Path=[
+            f"PathExists={current(model)}",
+            f"Unit={SERVICE}",
+        ],
+        Install=[
+            "WantedBy=multi-user.target",
+        ],
+    )
+
+
+def _health(url: str) -> str:
+    return unit_text(
+        NAME,
+        Unit=[
+            "Description=Whether the edge runtime answers",
+            f"After={SERVICE}",
+        ],
+        Service=[
+            "Type=oneshot",
+            f"ExecStart={program_path(HEALTH_PROGRAM)} --restart {SERVICE} {url}",
+            "# 1: it did not answer, and was restarted where it ran.",
+            "SuccessExitStatus=1",
+            "CapabilityBoundingSet=",
+            "NoNewPrivileges=yes",
+            "ProtectSystem=strict",
+            "ProtectHome=yes",
+            "PrivateTmp=yes",
+            "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
+            "MemoryMax=64M",
+        ],
+    )
+
+
+def _health_timer() -> str:
+    return unit_text(
+        NAME,
+        Unit=[
+            "Description=Whether the edge runtime answers, again and again",
+        ],
+        Timer=[
+            "OnActiveSec=30",
+            "OnUnitInactiveSec=30",
+            "AccuracySec=1",
+        ],
+        Install=[
+            "WantedBy=timers.target",
+        ],
+    )
+
+
+@cache
+def _server_files() -> tuple[HostFile, ...]:
+    """onnx-model-server as it lies on a host: a folder of its own with the few modules that it consists of."""
+    source = resources.files("pinion.services.onnx_model_server")
+    empty = f"{kept_by(NAME)}\n"
+    return (
+        HostFile(path=f"{_SERVER_FOLDER}/pinion/__init__.py", content=empty),
+        HostFile(path=f"{_SERVER_FOLDER}/pinion/services/__init__.py", content=empty),
+        *(
+            HostFile(
+                path=f"{_SERVER_FOLDER}/pinion/services/onnx_model_server/{name}.py",
+                content=(source / f"{name}.py").read_text(encoding="utf-8"),
+                restart=(SERVICE,),
+            )
+            for name in _SERVER_FILES
+        ),
+    )
+
+
+def _claims(settings: EdgeRuntime, url: str) -> tuple[HostClaim, ...]:
+    address = url.split("/")[2]
+    show = f"systemctl show --property=ProtectSystem,NoNewPrivileges,User --value {SERVICE} | sort | tr '\\n' ' ' | sed 's/ $//'"
+    return (
+        HostClaim(
+            name="answers",
+            claim="the edge runtime answers at its planned address",
+            command=f"{program_path(HEALTH_PROGRAM)} --wait 20 {url} && echo yes",
+            expected="yes",
+        ),
+        HostClaim(name="fenced", claim="the edge runtime runs with", command=show, expected=f"{USER} strict yes"),
+        HostClaim(
+            name="listens",
+            claim=f"what listens on port {edge_port(settings)} does so at",
+            command=f"ss -Hltn 'sport = :{edge_port(settings)}' | awk '{{print $4}}' | sort -u | tr '\\n' ' ' | sed 's/ $//'",
+            expected=address,
+        ),
+    )

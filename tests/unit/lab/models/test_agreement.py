@@ -1,0 +1,217 @@
+"""The tiny model in three engines: llama-server, onnx-model-server and the numpy network that was trained give one answer.
+
+All are real processes on loopback. The numpy network's answer stands in the model's manifest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from pinion.lab.models.artefacts import Artefacts, ModelError, default_cache, intact, obtain, place
+
+#: How far logarithms of probabilities may differ: float32 sums in another order differ by some 1e-6 here, another formula by far more.
+TOLERANCE = 1e-4
+#: Enough to compute with; the whole model takes minutes to train and is used where somebody did so.
+STEPS = 8
+
+
+@pytest.fixture(scope="module", params=["whole", "few steps"])
+def model(request: pytest.FixtureRequest) -> Artefacts:
+    try:
+        if request.param == "few steps":
+            return obtain(steps=STEPS)
+        found = place(default_cache())
+    except ModelError as error:
+        pytest.skip(str(error))
+    if not intact(found):
+        pytest.skip("the whole model is not trained yet: python -m pinion.lab.models")
+    return found
+
+
+def reference(model: Artefacts) -> dict[str, Any]:
+    found = model.manifest["reference"]
+    assert isinstance(found, dict)
+    return found
+
+
+@contextmanager
+def serving(command: list[str], log: Path) -> Iterator[str]:
+    """A server on a free port of loopback, from its first healthy answer on; its address."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    with log.open("wb") as output:
+        process = subprocess.Popen([*command, "--host", "127.0.0.1", "--port", str(port)], stdout=output, stderr=output)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(600):
+            assert process.poll() is None, log.read_text(errors="replace")[-2000:]
+            try:
+                if httpx.get(f"{address}/health", timeout=2).status_code == 200:
+                    break
+            except httpx.HTTPError:
+                pass
+            time.sleep(0.1)
+        else:
+            pytest.fail(f"no healthy answer in a minute: {log.read_text(errors='replace')[-2000:]}")
+        yield address
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def llama_server() -> str:
+    found = shutil.which("llama-server", path=f"{default_cache() / 'bin'}:{os.environ['PATH']}")
+    if found is None:
+        pytest.skip("llama-server is not obtained yet: tools/obtain.py llama-server")
+    return found
+
+
+@pytest.fixture(scope="module")
+def llama(model: Artefacts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """llama.cpp's server; keys and values in float32, as the others have them."""
+    options = "--threads 1 --parallel 1 --ctx-size 256 --metrics --no-ui --offline --cache-type-k f32 --cache-type-v f32 --flash-attn off"
+    command = [llama_server(), "--model", str(model.gguf), *options.split()]
+    with serving(command, tmp_path_factory.mktemp("llama") / "log") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def onnx(model: Artefacts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pytest.importorskip("onnxruntime", reason="onnx-model-server needs requirements/onnx_server.in")
+    command = [sys.executable, "-m", "pinion.services.onnx_model_server", "--model", str(model.onnx)]
+    with serving(command, tmp_path_factory.mktemp("onnx") / "log") as address:
+        yield address
+
+
+def close(found: list[float], wanted: list[float]) -> bool:
+    return len(found) == len(wanted) and all(abs(a - b) < TOLERANCE for a, b in zip(found, wanted, strict=True))
+
+
+def test_it_is_small_and_says_what_it_is(model: Artefacts) -> None:
+    assert model.gguf.stat().st_size <= 5_000_000
+    assert model.onnx.stat().st_size <= 5_000_000
+    judged = model.manifest["perplexity"]
+    assert isinstance(judged, dict)
+    if "steps" not in model.folder.name:
+        assert judged["model"] < judged["unigram"] / 10 < judged["uniform"] / 10
+
+
+def test_llama_server_gives_the_tokens_and_probabilities_of_the_reference(model: Artefacts, llama: str) -> None:
+    wanted = reference(model)
+    asked = {
+        "prompt": wanted["prompt"],
+        "n_predict": len(wanted["tokens"]),
+        "temperature": 0,
+        "n_probs": 1,
+        "return_tokens": True,
+    }
+    answer = httpx.post(f"{llama}/completion", json=asked, timeout=60).json()
+    assert answer["tokens"] == wanted["tokens"]
+    assert answer["tokens_evaluated"] == len(wanted["prompt_tokens"])
+    assert close([step["logprob"] for step in answer["completion_probabilities"]], wanted["log_probabilities"])
+    assert answer["timings"]["predicted_per_second"] > 0
+    assert "llamacpp:tokens_predicted_total" in httpx.get(f"{llama}/metrics", timeout=10).text
+
+
+def test_onnx_model_server_gives_them_too(model: Artefacts, onnx: str) -> None:
+    wanted = reference(model)
+    asked = {"prompt": wanted["prompt"], "max_tokens": len(wanted["tokens"]), "temperature": 0, "logprobs": 1}
+    answer = httpx.post(f"{onnx}/v1/completions", json=asked, timeout=60).json()
+    (choice,) = answer["choices"]
+    assert choice["tokens"] == wanted["tokens"]
+    assert choice["text"] == wanted["text"]
+    assert close(choice["logprobs"]["token_logprobs"], wanted["log_probabilities"])
+    assert answer["usage"]["prompt_tokens"] == len(wanted["prompt_tokens"])
+
+
+TEXTS = [
+    "The concern that keeps the ",
+    "two  spaces",
+    "a\ttab and\na line",
+    "Zürich, naïve \U0001f600",
+    "x" * 40,
+    " ",
+    "\u2581odd",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_both_read_a_text_as_the_same_tokens(model: Artefacts, llama: str, text: str) -> None:
+    pytest.importorskip("onnxruntime", reason="onnx-model-server needs requirements/onnx_server.in")
+    from pinion.services.onnx_model_server.engine import Engine
+
+    theirs = httpx.post(f"{llama}/tokenize", json={"content": text, "add_special": True}, timeout=30).json()["tokens"]
+    assert list(Engine(model.onnx).encode(text)) == theirs
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["nonsense", "[]", "{}", '{"prompt": 1}', '{"prompt": "a", "max_tokens": -1}', '{"prompt": "a", "temperature": NaN}',
+     '{"prompt": "a", "logprobs": 99}', '{"prompt": "a", "stream": true}', '{"prompt": "' + "word " * 400 + '"}'],
+)  # fmt: skip
+def test_onnx_model_server_says_what_is_wrong_with_a_request(onnx: str, body: str) -> None:
+    answer = httpx.post(f"{onnx}/v1/completions", content=body, timeout=30)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_onnx_model_server_counts(onnx: str) -> None:
+    httpx.post(f"{onnx}/v1/completions", json={"prompt": "The ", "max_tokens": 3, "temperature": 0}, timeout=30)
+    said = dict(line.split() for line in httpx.get(f"{onnx}/metrics", timeout=10).text.splitlines() if line[0] != "#")
+    assert float(said["onnx:tokens_predicted_total"]) >= 3
+    assert float(said["onnx:requests_processing"]) == float(said["onnx:requests_deferred"]) == 0
+    assert httpx.get(f"{onnx}/nothing", timeout=10).status_code == 404
+
+
+def test_onnx_model_server_refuses_a_file_that_is_no_model(tmp_path: Path, model: Artefacts) -> None:
+    pytest.importorskip("onnxruntime", reason="onnx-model-server needs requirements/onnx_server.in")
+    for content in (b"nothing", model.onnx.read_bytes()[:10_000]):
+        (tmp_path / "bad.onnx").write_bytes(content)
+        command = [sys.executable, "-m", "pinion.services.onnx_model_server", "--model", str(tmp_path / "bad.onnx")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 2
+        assert "onnx-model-server:" in done.stderr
+
+
+def test_onnx_model_server_turns_away_what_it_has_no_room_for_and_drops_what_nobody_waits_for(
+    model: Artefacts, tmp_path: Path
+) -> None:
+    """One slot, no queue: a second request is refused at once; when the first client goes away, the slot is free before the end."""
+    pytest.importorskip("onnxruntime", reason="onnx-model-server needs requirements/onnx_server.in")
+    command = [sys.executable, "-m", "pinion.services.onnx_model_server", "--model", str(model.onnx), "--queue", "0"]
+    long = {"prompt": "The ", "max_tokens": 250, "temperature": 0}
+    with serving(command, tmp_path / "log") as address:
+
+        def busy() -> float:
+            said = httpx.get(f"{address}/metrics", timeout=10).text.splitlines()
+            return next(float(line.split()[1]) for line in said if line.startswith("onnx:requests_processing "))
+
+        with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=10) as first:
+            body = json.dumps(long).encode()
+            head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+            first.sendall(head.encode() + body)
+            while busy() == 0:
+                time.sleep(0.01)
+            second = httpx.post(f"{address}/v1/completions", json=long, timeout=30)
+            assert (second.status_code, second.headers["Retry-After"]) == (503, "1")
+        began = time.monotonic()
+        while busy():
+            assert time.monotonic() - began < 20
+            time.sleep(0.01)
+        said = httpx.get(f"{address}/metrics", timeout=10).text
+        assert "onnx:tokens_predicted_total 0" in said.splitlines(), "the first answer was never finished"
+        assert httpx.post(f"{address}/v1/completions", json=long | {"max_tokens": 1}, timeout=30).status_code == 200
