@@ -7,6 +7,9 @@ import platform
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pinion.drivers.identity.materials import content
+from pinion.plan.model import HostMaterial
+
 #: The environment variable that names the run for the hosts, so that `pinion converge --undo` can take it back.
 RUN_VARIABLE = "PINION_RUN"
 #: The environment variable that names a run to take back instead.
@@ -35,6 +38,28 @@ def selection(host: Mapping[str, Any], known: Iterable[str], only: Iterable[str]
     chosen = [_sent(concern) for name, concern in wanted.items() if not names or name in names]
     retired = [{"name": name} for name in names if name not in wanted]
     return {"concerns": [*retired, *chosen], "whole": not names}
+
+
+def filled(request: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
+    """*request* with what only the operator's machine has put into its files, from the authority that the environment *variables* name.
+
+    A token is made afresh for every request, so a request is filled at the last moment and shown to nobody. Raises `AuthorityError`.
+    """
+    concerns = [
+        {**concern, "files": [_filled_file(file, variables) for file in concern["files"]]}
+        if "files" in concern
+        else concern
+        for concern in request["concerns"]
+    ]
+    return {**request, "concerns": concerns}
+
+
+def _filled_file(file: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
+    stated = dict(file)
+    for entry in stated.pop("materials", ()):
+        wanted = HostMaterial.model_validate(entry)
+        stated["content"] = stated["content"].replace(wanted.placeholder, content(wanted, variables))
+    return stated
 
 
 def task(variables: Mapping[str, str]) -> dict[str, str]:
