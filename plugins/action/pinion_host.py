@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 
 from pinion.drivers.hosts.bundle import COMMAND, standard_input
 from pinion.drivers.hosts.requests import WAIT, UnknownConcernError, filled, selection, task, who
-from pinion.drivers.identity.authority import AuthorityError
+from pinion.drivers.identity.place import AuthorityError
 
 #: Tags of Ansible's own that name no concern.
 _GENERAL_TAGS = frozenset({"all", "always", "never", "tagged", "untagged"})

@@ -174,10 +174,11 @@ class Host:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_cert_chain(self.current / "cert.pem", self.current / "key.pem")
         subprocess.run(
-            ["openssl", "verify", "-CAfile", self.current / "root.pem", "-untrusted", self.current / "chain.pem", self.current / "cert.pem"],
+            ["openssl", "verify", "-CAfile", "root.pem", "-untrusted", "chain.pem", "cert.pem"],
+            cwd=self.current,
             check=True,
             capture_output=True,
-        )  # fmt: skip
+        )
         assert (self.current / "key.pem").stat().st_mode & 0o777 == 0o600
 
 
@@ -196,7 +197,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(scope="module")
-def ca(tmp_path_factory: pytest.TempPathFactory, authority: Authority, step_ca_program: Path) -> Iterator[StepCa]:  # noqa: ARG001
+def ca(tmp_path_factory: pytest.TempPathFactory, authority: Authority, step_ca_program: Path) -> Iterator[StepCa]:
     """A step-ca that the tests of one file share; who stops it starts it again."""
     found = StepCa(tmp_path_factory.mktemp("ca"), authority)
     found.start()
@@ -219,5 +220,3 @@ def program() -> ModuleType:
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
-
-

@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "lab": ("pinion.cli.lab", "lab", "The rack in a box: bring it up, take it down, look inside."),
     "stack": ("pinion.cli.stack", "stack", "Prepare the Pulumi stack of a site."),
     "converge": ("pinion.cli.hosts", "converge", "Bring hosts to their planned state, by Ansible or pyinfra."),
+    "identity": ("pinion.cli.identity", "commands", "The site's certificate authority: make it, tokens, revocation."),
     "verify": ("pinion.cli.verify", "verify", "Prove each claim of the plan on the live site; write the report."),
     "up": ("pinion.cli.up", "up", "Everything in order: lab, Pulumi, hosts, verification."),
     "down": ("pinion.cli.up", "down", "Take a lab site down; leaves no process, mount, namespace or link."),

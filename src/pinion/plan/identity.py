@@ -1,11 +1,11 @@
-"""Who vouches for a site's hosts, and under which names: what the concerns `site_ca` and `identity` and the operator's machine share. Pure."""
+"""Who vouches for a site's hosts, and under which names: what `site_ca`, `identity` and the operator's machine share. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from ipaddress import ip_interface
 
-from pinion.plan.model import DeviceKind, DevicePlan, VlanPlan
+from pinion.plan.model import AuthorityPlan, DevicePlan, VlanPlan
 from pinion.site.allocation import natural
 from pinion.site.model import Purpose, Site
 
@@ -51,12 +51,25 @@ def authority_url(site: Site, devices: Iterable[DevicePlan]) -> str | None:
     name = authority_host(site)
     if own is None or name is None:
         return None
+    address = authority_address(site, name, devices)
+    return f"https://{f'[{address}]' if ':' in address else address}:{own.port}"
+
+
+def authority_address(site: Site, name: str, devices: Iterable[DevicePlan]) -> str:
+    """The address on the fabric of the management host *name*."""
     network = site.management_hosts[name].fabric_network
-    device = next(device for device in devices if device.name == name and device.kind is DeviceKind.MANAGEMENT_HOST)
-    address = next(
-        ip_interface(text).ip
+    device = next(device for device in devices if device.name == name)
+    return next(
+        str(ip_interface(text).ip)
         for interface in device.interfaces
         if interface.untagged_vlan == network
         for text in interface.addresses
     )
-    return f"https://{f'[{address}]' if address.version == 6 else address}:{own.port}"
+
+
+def authority(site: Site, devices: Iterable[DevicePlan], vlans: Iterable[VlanPlan]) -> AuthorityPlan | None:
+    """The authority of the site's hosts; None when nothing is stated."""
+    url = authority_url(site, devices)
+    if url is None:
+        return None
+    return AuthorityPlan(url=url, host=authority_host(site), domain=domain(site), networks=networks(vlans))

@@ -262,10 +262,10 @@ class HostDirectory(Planned):
 
 
 class HostMaterial(Planned):
-    """What only the operator's machine has, or makes for this one run: in a file's content it stands as *placeholder* until the request is sent.
+    """What only the operator's machine has, or makes for this one run: *placeholder* in a file's content gives way to it in the request.
 
-    *kind* says what: of the authority of *site* its root certificate, that one's SHA-256, the intermediate with its key, the public key that
-    tokens are checked with, or a one-time token for a certificate with *names* from the authority at the URL *authority*.
+    *kind* says what: of the authority of *site* its root certificate, that one's SHA-256, the intermediate with its key, the public key
+    that tokens are checked with, or a one-time token for a certificate with *names* from the authority at the URL *authority*.
     """
 
     placeholder: str
@@ -479,6 +479,15 @@ class RolloutPlan(Planned):
     limits: dict[str, int] = {}
 
 
+class AuthorityPlan(Planned):
+    """Who gives the hosts their certificates: step-ca at *url*, on *host* where the site runs it; for names in *domain* and *networks*."""
+
+    url: str
+    host: str | None
+    domain: str
+    networks: tuple[str, ...]
+
+
 class Plan(Planned):
     """Everything that follows from one Site. *schema_version* is raised when the meaning or the shape of the JSON changes."""
 
@@ -497,6 +506,7 @@ class Plan(Planned):
     hosts: tuple[HostPlan, ...]
     rollout: RolloutPlan = RolloutPlan()
     cluster: ClusterPlan | None
+    authority: AuthorityPlan | None = None
 
     def vlan(self, name: str) -> VlanPlan:
         """The VLAN called *name*; `KeyError` when there is none."""

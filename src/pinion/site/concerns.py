@@ -84,7 +84,9 @@ Domain = Annotated[
     ),
 ]
 #: https, a host name or an address, perhaps a port; no path.
-AuthorityUrl = Annotated[str, StringConstraints(max_length=253, pattern=r"^https://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?$")]
+AuthorityUrl = Annotated[
+    str, StringConstraints(max_length=253, pattern=r"^https://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?$")
+]
 #: systemd.unit(5).
 UnitName = Annotated[str, StringConstraints(max_length=255, pattern=r"^[A-Za-z0-9:_.@-]+\.[a-z]+$")]
 

@@ -29,7 +29,7 @@ from pyinfra.context import state as this_state
 from pinion.drivers.hosts.answers import VARIABLE, Answer, append
 from pinion.drivers.hosts.bundle import COMMAND, standard_input
 from pinion.drivers.hosts.requests import WAIT, UnknownConcernError, filled, selection, task, who
-from pinion.drivers.identity.authority import AuthorityError
+from pinion.drivers.identity.place import AuthorityError
 
 #: How the on-host program ends when it answered: 2 is an answer with an error.
 _ANSWERED = [0, 2]

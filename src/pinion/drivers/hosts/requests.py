@@ -7,9 +7,6 @@ import platform
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pinion.drivers.identity.materials import content
-from pinion.plan.model import HostMaterial
-
 #: The environment variable that names the run for the hosts, so that `pinion converge --undo` can take it back.
 RUN_VARIABLE = "PINION_RUN"
 #: The environment variable that names a run to take back instead.
@@ -56,7 +53,14 @@ def filled(request: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str
 
 def _filled_file(file: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
     stated = dict(file)
-    for entry in stated.pop("materials", ()):
+    materials = stated.pop("materials", ())
+    if not materials:
+        return stated
+    # Only here, for cryptography takes longer to load than all the rest of a request.
+    from pinion.drivers.identity.materials import content
+    from pinion.plan.model import HostMaterial
+
+    for entry in materials:
         wanted = HostMaterial.model_validate(entry)
         stated["content"] = stated["content"].replace(wanted.placeholder, content(wanted, variables))
     return stated

@@ -17,7 +17,7 @@ import hashlib
 import ipaddress
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,8 +26,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-#: The environment variable that names the folder with an authority a site.
-VARIABLE = "PINION_AUTHORITY"
+from pinion.drivers.identity.place import VARIABLE, AuthorityError
+
 #: The provisioner's name; step-ca knows tokens by it (claim ``iss``).
 PROVISIONER = "pinion"
 
@@ -39,20 +39,8 @@ _BACKDATED = dt.timedelta(minutes=5)
 _ROOT, _INTERMEDIATE, _TOKENS = "root", "intermediate", "provisioner"
 
 
-class AuthorityError(Exception):
-    """The operator's machine cannot do it; the text says what to do."""
-
-
 def _now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
-
-
-def folder_of(site: str, variables: Mapping[str, str]) -> Path:
-    """Where the authority of *site* lies: in ``PINION_AUTHORITY``, else in the user's own data (XDG Base Directory Specification)."""
-    if stated := variables.get(VARIABLE):
-        return Path(stated) / site
-    data = variables.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
-    return Path(data) / "pinion" / "authority" / site
 
 
 class Authority:

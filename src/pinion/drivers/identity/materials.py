@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 
 from pinion.drivers.identity import tokens
-from pinion.drivers.identity.authority import Authority, folder_of
+from pinion.drivers.identity.authority import Authority
+from pinion.drivers.identity.place import folder_of
 from pinion.plan.model import HostMaterial
 
 

@@ -7,7 +7,8 @@ import json
 import ssl
 from urllib.parse import urlsplit
 
-from pinion.drivers.identity.authority import Authority, AuthorityError
+from pinion.drivers.identity.authority import Authority
+from pinion.drivers.identity.place import AuthorityError
 from pinion.drivers.identity.tokens import revocation
 
 _SECONDS = 20

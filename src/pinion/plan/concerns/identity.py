@@ -19,7 +19,7 @@ CONFIG_FILE = "/etc/pinion/identity.json"
 #: Keys and certificates; `current` in it is what services use.
 FOLDER = "/var/lib/pinion-identity"
 #: In memory: a token does not outlive a boot.
-TOKEN_FILE = "/run/pinion-identity/token"  # noqa: S105 - a path
+TOKEN_FILE = "/run/pinion-identity/token"
 METRICS_FILE = f"{TEXTFILES}/pinion_identity.prom"
 SERVICE, TIMER = "pinion-identity.service", "pinion-identity.timer"
 #: Seconds that an enrolment waits for an authority that is only coming up, in the same run as this host.
@@ -56,9 +56,7 @@ def identity(host: HostContext) -> Concern | None:
                 content="@token@",
                 secret=True,
                 materials=(
-                    HostMaterial(
-                        placeholder="@token@", kind="token", site=host.site.site, authority=url, names=names
-                    ),
+                    HostMaterial(placeholder="@token@", kind="token", site=host.site.site, authority=url, names=names),
                 ),
                 unless=f"{program} good {' '.join(names)}",
                 run=(run,),

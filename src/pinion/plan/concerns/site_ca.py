@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from urllib.parse import urlsplit
 
 from pinion.plan import identity
 from pinion.plan.context import HostContext
@@ -19,7 +18,11 @@ NAME = "site_ca"
 PROGRAM = "/usr/local/bin/step-ca"
 FOLDER = "/etc/pinion/site-ca"
 CONFIG_FILE = f"{FOLDER}/ca.json"
-ROOT_FILE, INTERMEDIATE_FILE, KEY_FILE = f"{FOLDER}/root.crt", f"{FOLDER}/intermediate.crt", f"{FOLDER}/intermediate.key"
+ROOT_FILE, INTERMEDIATE_FILE, KEY_FILE = (
+    f"{FOLDER}/root.crt",
+    f"{FOLDER}/intermediate.crt",
+    f"{FOLDER}/intermediate.key",
+)
 #: What step-ca has issued, revoked, and which tokens were used: its database, made by systemd (StateDirectory=).
 DATA = "/var/lib/pinion-ca"
 UNIT = "pinion-ca.service"
@@ -39,12 +42,9 @@ def site_ca(host: HostContext) -> Concern | None:
     settings = host.settings.site_ca
     if settings is None or identity.authority_host(host.site) != host.name:
         return None
-    url = identity.authority_url(host.site, host.devices)
-    if url is None:  # the site names an authority that is run elsewhere, which its rules do not let it
-        return None
     lifetime = _LIFETIME if host.settings.identity is None else int(seconds(host.settings.identity.lifetime))
     configured = configuration(
-        [str(urlsplit(url).hostname), f"{host.name}.{identity.domain(host.site)}"],
+        [identity.authority_address(host.site, host.name, host.devices), f"{host.name}.{identity.domain(host.site)}"],
         f":{settings.port}",
         lifetime,
         identity.domain(host.site),

@@ -48,15 +48,15 @@ _DATES = {9, 10}
 KEY, CERTIFICATE, CHAIN, ROOT = "key.pem", "cert.pem", "chain.pem", "root.pem"
 
 
-class Problem(Exception):
+class ProblemError(Exception):
     """Something is not as it should be; the text says what and what to do."""
 
 
-class Refused(Problem):
+class RefusedError(ProblemError):
     """The authority answered, and said no: the token is of no more use."""
 
 
-class Unreachable(Problem):
+class UnreachableError(ProblemError):
     """The authority did not answer."""
 
 
@@ -118,11 +118,11 @@ def read_config(path: Path) -> Config:
 
 
 def openssl(*arguments: str) -> str:
-    """What openssl prints. Raises `Problem` with its last words; no secret is ever among *arguments*."""
+    """What openssl prints. Raises `ProblemError` with its last words; no secret is ever among *arguments*."""
     done = subprocess.run(["openssl", *arguments], capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:
         words = [line for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
-        raise Problem(f"openssl {arguments[0]}: {_of_openssl(words)}")
+        raise ProblemError(f"openssl {arguments[0]}: {_of_openssl(words)}")
     return done.stdout
 
 
@@ -136,7 +136,7 @@ def _of_openssl(words: list[str]) -> str:
 
 
 def read_certificate(path: Path) -> Certificate:
-    """The certificate in *path*. Raises `Problem`."""
+    """The certificate in *path*. Raises `ProblemError`."""
     shown = openssl(
         "x509", "-in", str(path), "-noout", "-serial", "-dates", "-dateopt", "iso_8601", "-ext", "subjectAltName"
     )
@@ -164,7 +164,7 @@ def wrong(config: Config, names: Sequence[str], now: float) -> str | None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(folder / CERTIFICATE, folder / KEY)
         found = read_certificate(folder / CERTIFICATE)
         root = fingerprint((folder / ROOT).read_text())
-    except (OSError, ValueError, Problem) as error:
+    except (OSError, ValueError, ProblemError) as error:
         return f"what is in {folder} cannot be used: {error}"
     if root != config.root:
         return "the certificate is from another authority than the site's"
@@ -192,8 +192,9 @@ def _day(at: float) -> str:
 def ask(
     config: Config, context: ssl.SSLContext, method: str, path: str, body: dict[str, str] | None = None
 ) -> tuple[dict[str, object], float | None]:
-    """The authority's answer to *method* *path*, and its clock. Raises `Refused` and `Unreachable`; `ssl.SSLCertVerificationError`
-    when it cannot show a certificate that *context* takes.
+    """The authority's answer to *method* *path*, and its clock.
+
+    Raises `RefusedError`, `UnreachableError`, and `ssl.SSLCertVerificationError` when it shows no certificate that *context* takes.
     """
     url = urlsplit(config.authority)
     connection = http.client.HTTPSConnection(url.hostname or "", url.port or 443, timeout=_ANSWER, context=context)
@@ -205,7 +206,9 @@ def ask(
     except ssl.SSLCertVerificationError:
         raise
     except (OSError, http.client.HTTPException) as error:
-        raise Unreachable(f"the authority {config.authority} does not answer: {error or type(error).__name__}") from error
+        raise UnreachableError(
+            f"the authority {config.authority} does not answer: {str(error) or type(error).__name__}"
+        ) from error
     finally:
         connection.close()
     try:
@@ -216,9 +219,11 @@ def ask(
         data = {}
     if answer.status >= 500:
         # step-ca answers 500 for some refusals too; what it says is kept, and the old certificate with it.
-        raise Unreachable(f"the authority {config.authority} cannot: {answer.status} {data.get('message', '')}".strip())
+        raise UnreachableError(
+            f"the authority {config.authority} cannot: {answer.status} {data.get('message', '')}".strip()
+        )
     if answer.status >= 300:
-        raise Refused(f"the authority refuses: {answer.status} {data.get('message', answer.reason)}")
+        raise RefusedError(f"the authority refuses: {answer.status} {data.get('message', answer.reason)}")
     return data, _clock(said)
 
 
@@ -245,33 +250,37 @@ def verified(root: Path) -> ssl.SSLContext:
 
 
 def fetch_root(config: Config, now: Callable[[], float]) -> str:
-    """The root certificate whose digest the configuration states. Raises `Problem`; waits for an authority that is only coming up."""
-    until = time.monotonic() + config.wait
-    while True:
-        try:
-            answer, theirs = ask(config, unverified(), "GET", f"/root/{config.root}")
-            break
-        except Refused as error:
-            raise Refused(
-                f"the authority {config.authority} is not this site's: it has no root certificate with the fingerprint {config.root}"
-            ) from error
-        except Unreachable:
-            if time.monotonic() >= until:
-                raise
-            time.sleep(_AGAIN)
+    """The root certificate whose digest the configuration states. Raises `ProblemError`; waits for an authority that is only coming up."""
+    answer, theirs = _patiently(config, f"/root/{config.root}")
     told = clock_problem(theirs, now())
     if told is not None:
-        raise Problem(told)
+        raise ProblemError(told)
     pem = str(answer.get("ca", ""))
     try:
         same = fingerprint(pem) == config.root
     except ValueError:
         same = False
     if not same:
-        raise Refused(
+        raise RefusedError(
             f"{config.authority} showed a root certificate that has not the fingerprint {config.root}; nothing was sent to it"
         )
     return pem
+
+
+def _patiently(config: Config, path: str) -> tuple[dict[str, object], float | None]:
+    """What is at *path*; an authority that does not answer is asked again until the configuration's time is up."""
+    until = time.monotonic() + config.wait
+    while True:
+        try:
+            return ask(config, unverified(), "GET", path)
+        except RefusedError as error:
+            raise RefusedError(
+                f"the authority {config.authority} is not this site's: it has no root certificate with the fingerprint {config.root}"
+            ) from error
+        except UnreachableError:
+            if time.monotonic() >= until:
+                raise
+        time.sleep(_AGAIN)
 
 
 def clock_problem(theirs: float | None, ours: float) -> str | None:
@@ -291,19 +300,19 @@ def tell_clock(config: Config, ours: float) -> str | None:
     """`clock_problem`, asked afresh; None when the authority does not answer."""
     try:
         _, theirs = ask(config, unverified(), "GET", "/health")
-    except (Problem, ssl.SSLError):
+    except (ProblemError, ssl.SSLError):
         return None
     return clock_problem(theirs, ours)
 
 
 def trusted(config: Config, context: ssl.SSLContext, path: str, body: dict[str, str], ours: float) -> dict[str, object]:
-    """The authority's answer to *body* at *path*, over TLS that *context* has verified. Raises `Problem`."""
+    """The authority's answer to *body* at *path*, over TLS that *context* has verified. Raises `ProblemError`."""
     try:
         return ask(config, context, "POST", path, body)[0]
     except ssl.SSLCertVerificationError as error:
         told = tell_clock(config, ours) if error.verify_code in _DATES else None
         words = f"{config.authority} cannot prove that it is the site's authority: {error.verify_message}"
-        raise Unreachable(told or words) from error
+        raise UnreachableError(told or words) from error
 
 
 # --- from key to place ------------------------------------------------------------------------------------------------
@@ -328,22 +337,22 @@ def _is_address(name: str) -> bool:
 
 
 def keep(config: Config, folder: Path, answer: dict[str, object], root: str, now: float) -> Certificate:
-    """Write what the authority answered into *folder*, and see that it is what was asked for. Raises `Problem`."""
+    """Write what the authority answered into *folder*, and see that it is what was asked for. Raises `ProblemError`."""
     leaf, chain = str(answer.get("crt", "")), str(answer.get("ca", ""))
     for name, text in ((CERTIFICATE, leaf.strip() + "\n" + chain.strip() + "\n"), (CHAIN, chain), (ROOT, root)):
         write(folder / name, text, 0o644)
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(folder / CERTIFICATE, folder / KEY)
     except ssl.SSLError as error:
-        raise Problem("the authority answered with a certificate for another key") from error
+        raise ProblemError("the authority answered with a certificate for another key") from error
     openssl(
         "verify", "-CAfile", str(folder / ROOT), "-untrusted", str(folder / CHAIN), str(folder / CERTIFICATE)
     )  # fmt: skip
     found = read_certificate(folder / CERTIFICATE)
     if set(found.names) != set(config.names):
-        raise Problem(f"the authority answered with a certificate for {', '.join(found.names)}")
+        raise ProblemError(f"the authority answered with a certificate for {', '.join(found.names)}")
     if not found.begins - _SKEW <= now < found.ends:
-        raise Problem(f"the authority's certificate is good from {_day(found.begins)} to {_day(found.ends)} only")
+        raise ProblemError(f"the authority's certificate is good from {_day(found.begins)} to {_day(found.ends)} only")
     return found
 
 
@@ -397,15 +406,13 @@ def _pending(config: Config) -> Path:
 
 
 def reload(config: Config) -> None:
-    """Have the services that use the certificate read the new one, also when an earlier run was killed before it. Raises `Problem`."""
+    """Have the services that use the certificate read the new one, also when an earlier run was killed before it. Raises `ProblemError`."""
     if not _pending(config).exists():
         return
     for unit in config.reload:
-        done = subprocess.run(
-            ["systemctl", "try-reload-or-restart", unit], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(["systemctl", "try-reload-or-restart", unit], capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise Problem(f"{unit} could not be reloaded with the new certificate: {done.stderr.strip()}")
+            raise ProblemError(f"{unit} could not be reloaded with the new certificate: {done.stderr.strip()}")
     _pending(config).unlink()
 
 
@@ -436,7 +443,7 @@ def alone(config: Config) -> Iterator[None]:
 
 
 def enrol(config: Config, now: Callable[[], float]) -> None:
-    """Ask for a certificate with the token. Raises `Problem`."""
+    """Ask for a certificate with the token. Raises `ProblemError`."""
     token = read_token(config)
     try:
         with new_folder(config) as made:
@@ -446,7 +453,7 @@ def enrol(config: Config, now: Callable[[], float]) -> None:
             answer = trusted(config, verified(made / ROOT), "/1.0/sign", asked, now())
             found = keep(config, made, answer, root, now())
             place(config, made, found.serial)
-    except Refused:
+    except RefusedError:
         config.token.unlink(missing_ok=True)  # used, too old, for another name: of no use to anybody
         raise
     config.token.unlink(missing_ok=True)
@@ -454,13 +461,13 @@ def enrol(config: Config, now: Callable[[], float]) -> None:
 
 
 def read_token(config: Config) -> str:
-    """The token. Raises `Problem` when there is none, and for one that is for another host, before the authority is asked."""
+    """The token. Raises `ProblemError` when there is none, and for one that is for another host, before the authority is asked."""
     try:
         token = config.token.read_text().strip()
     except FileNotFoundError:
         token = ""
     if not token:
-        raise Problem(
+        raise ProblemError(
             "a new certificate takes a new enrolment token, and there is none: run `pinion converge`, or put what "
             f"`pinion identity token` prints into {config.token} (0600) and run this again"
         )
@@ -470,15 +477,15 @@ def read_token(config: Config) -> str:
         names = {str(claims["sub"]), *map(str, claims.get("sans", ()))}
     except (IndexError, ValueError, KeyError, TypeError) as error:
         config.token.unlink(missing_ok=True)
-        raise Problem(f"what is in {config.token} is no enrolment token") from error
+        raise ProblemError(f"what is in {config.token} is no enrolment token") from error
     if names != set(config.names):
         config.token.unlink(missing_ok=True)
-        raise Refused(f"the token is for {', '.join(sorted(names))}, and this host is {', '.join(config.names)}")
+        raise RefusedError(f"the token is for {', '.join(sorted(names))}, and this host is {', '.join(config.names)}")
     return token
 
 
 def renew(config: Config, now: Callable[[], float]) -> None:
-    """Renew by what the host has: its certificate proves who asks, and the new one has a new key. Raises `Problem`."""
+    """Renew by what the host has: its certificate proves who asks, and the new one has a new key. Raises `ProblemError`."""
     current = config.current
     with new_folder(config) as made:
         root = (current / ROOT).read_text()
@@ -491,19 +498,19 @@ def renew(config: Config, now: Callable[[], float]) -> None:
 
 
 def tend(config: Config, now: Callable[[], float]) -> None:
-    """What the timer does. Raises `Problem`; the old certificate stays in use as long as it is good."""
+    """What the timer does. Raises `ProblemError`; the old certificate stays in use as long as it is good."""
     bad = wrong(config, config.names, now())
     if bad is not None:
         try:
             enrol(config, now)
-        except Problem as error:
-            raise Problem(f"{bad}; {tell_clock(config, now()) or error}") from error
+        except ProblemError as error:
+            raise ProblemError(f"{bad}; {tell_clock(config, now()) or error}") from error
     elif now() >= read_certificate(config.current / CERTIFICATE).due:
         try:
             renew(config, now)
-        except (Problem, OSError) as error:
+        except (ProblemError, OSError) as error:
             ends = read_certificate(config.current / CERTIFICATE).ends
-            raise Problem(f"not renewed, the old certificate is kept, good until {_day(ends)}: {error}") from error
+            raise ProblemError(f"not renewed, the old certificate is kept, good until {_day(ends)}: {error}") from error
     reload(config)
 
 
@@ -513,12 +520,20 @@ def metrics(config: Config, *, failed: bool, now: float) -> str:
     if (config.current / CERTIFICATE).is_file():
         try:
             found = read_certificate(config.current / CERTIFICATE)
-        except Problem:
+        except ProblemError:
             found = None
     values = (
-        ("expires_seconds", "When the host's certificate expires, Unix time; 0 without one.", found.ends if found else 0),
+        (
+            "expires_seconds",
+            "When the host's certificate expires, Unix time; 0 without one.",
+            found.ends if found else 0,
+        ),
         ("renewal_due_seconds", "When it is to be renewed, Unix time; 0 without one.", found.due if found else 0),
-        ("good", "1 when the certificate is good and for the planned names.", float(not wrong(config, config.names, now))),
+        (
+            "good",
+            "1 when the certificate is good and for the planned names.",
+            float(not wrong(config, config.names, now)),
+        ),
         ("failed", "1 when the last run could not do what it was to do.", float(failed)),
         ("checked_seconds", "When this was written, Unix time.", now),
     )
@@ -575,13 +590,13 @@ def work(config: Config, now: Callable[[], float], *, first: bool) -> int:
                 reload(config)
             else:
                 tend(config, now)
-    except (Problem, OSError) as error:
+    except (ProblemError, OSError) as error:
         failed = str(error)
         print(failed, file=sys.stderr)
     try:
         if config.metrics.parent.is_dir():
             write(config.metrics, metrics(config, failed=bool(failed), now=now()), 0o644)
-    except (Problem, OSError) as error:
+    except (ProblemError, OSError) as error:
         print(f"{config.metrics}: {error}", file=sys.stderr)
         return 1
     return int(bool(failed))
