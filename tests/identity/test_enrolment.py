@@ -355,6 +355,20 @@ def test_other_names_take_a_new_token(host: Host) -> None:
     assert host.status()["serial"] != before
 
 
+def test_another_lifetime_takes_a_new_token_because_a_renewal_keeps_the_old_one(
+    host: Host, program: ModuleType
+) -> None:
+    host.enrolled()
+    ahead = due(host) - time.time() + 1
+    host.config["lifetime"] = 1800
+    assert host.run_at(program, "renew", lambda: time.time() + ahead) == 0
+    assert host.run("good", "--lifetime", "1800", *host.names).returncode == 1, "renewed for as long as before"
+    assert host.run("good", *host.names).returncode == 0, "and good all the same"
+    host.enrolled()
+    assert host.run("good", "--lifetime", "1800", *host.names).returncode == 0
+    assert abs(host.metrics()["expires_seconds"] - time.time() - 1800) < 120
+
+
 def test_services_are_reloaded_after_the_change_and_until_it_worked(host: Host, tmp_path: Path) -> None:
     commands = tmp_path / "bin"
     commands.mkdir()

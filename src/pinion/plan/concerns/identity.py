@@ -58,7 +58,7 @@ def identity(host: HostContext) -> Concern | None:
                 materials=(
                     HostMaterial(placeholder="@token@", kind="token", site=host.site.site, authority=url, names=names),
                 ),
-                unless=f"{program} good {' '.join(names)}",
+                unless=f"{program} good --lifetime {int(seconds(settings.lifetime))} {' '.join(names)}",
                 run=(run,),
             ),
             HostFile(path=f"/etc/systemd/system/{SERVICE}", content=_service()),

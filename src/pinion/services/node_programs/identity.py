@@ -5,7 +5,8 @@ Usage: ``identity COMMAND [--config FILE]``, where COMMAND is
 
 * ``enrol``: ask for the first certificate, with the one-time token that the configuration names; nothing to do while there is a good one;
 * ``renew``: what the timer runs: renew when it is time, enrol when there is a token and no good certificate, write the metrics;
-* ``good [NAME…]``: 0 when there is a valid certificate for exactly these names (without any: for those of the configuration);
+* ``good [NAME…] [--lifetime SECONDS]``: 0 when there is a valid certificate for exactly these names (without any: for those of the
+  configuration), made for that life;
 * ``status``: the certificate as JSON.
 
 Invariants: the private key is made here, 0600, and never leaves; key, certificate, chain and root are one folder, and ``current`` is a
@@ -40,8 +41,10 @@ CONFIG = "/etc/pinion/identity.json"
 RENEW_FROM, RENEW_SPREAD = 1 / 2, 1 / 8
 #: Seconds for one answer of the authority, and between two attempts to reach it.
 _ANSWER, _AGAIN = 20, 1.0
-#: step-ca refuses tokens that are more than a minute from its own clock, and dates certificates back by as much.
+#: step-ca refuses tokens that are more than a minute from its own clock, and dates certificates back by as much unless told.
 _SKEW = 60
+#: The most that an authority may date back until its certificates count as made for another life.
+_BACKDATED = 300
 #: X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED (openssl, x509_vfy.h).
 _DATES = {9, 10}
 
@@ -155,8 +158,8 @@ def _time(text: str) -> float:
     return datetime.strptime(text, "%Y-%m-%d %H:%M:%SZ").replace(tzinfo=timezone.utc).timestamp()  # noqa: UP017
 
 
-def wrong(config: Config, names: Sequence[str], now: float) -> str | None:
-    """Why what is there is not a good certificate for *names*; None when it is."""
+def wrong(config: Config, names: Sequence[str], now: float, lifetime: int | None = None) -> str | None:
+    """Why what is there is not a good certificate for *names*, made to live for *lifetime* seconds where stated; None when it is."""
     folder = config.current
     if not (folder / CERTIFICATE).is_file():
         return "there is no certificate yet"
@@ -170,6 +173,9 @@ def wrong(config: Config, names: Sequence[str], now: float) -> str | None:
         return "the certificate is from another authority than the site's"
     if set(found.names) != set(names):
         return f"the certificate is for {', '.join(found.names)} and not for {', '.join(names)}"
+    life = found.ends - found.begins
+    if lifetime is not None and not lifetime <= life <= lifetime + _BACKDATED:
+        return f"the certificate is made for {life:.0f} seconds and not for {lifetime}"  # a renewal would keep that
     if now >= found.ends:
         return f"the certificate expired on {_day(found.ends)}"
     if now + _SKEW < found.begins:
@@ -560,15 +566,16 @@ def main(arguments: Sequence[str], now: Callable[[], float] = time.time) -> int:
     parser = argparse.ArgumentParser(prog="identity")
     parser.add_argument("command", choices=["enrol", "renew", "good", "status"])
     parser.add_argument("names", nargs="*")
+    parser.add_argument("--lifetime", type=int)
     parser.add_argument("--config", default=CONFIG)
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     try:
         config = read_config(Path(given.config))
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"{given.config}: {error!r}", file=sys.stderr)
         return 2
     if given.command == "good":
-        bad = wrong(config, given.names or config.names, now())
+        bad = wrong(config, given.names or config.names, now(), given.lifetime)
         if bad is not None:
             print(bad)
         return int(bad is not None)
@@ -583,7 +590,7 @@ def work(config: Config, now: Callable[[], float], *, first: bool) -> int:
     failed = ""
     try:
         with alone(config):
-            if first and wrong(config, config.names, now()) is not None:
+            if first and wrong(config, config.names, now(), config.lifetime) is not None:
                 enrol(config, now)
             if first:
                 config.token.unlink(missing_ok=True)
