@@ -33,15 +33,17 @@ concerns:
 """
 #: More than five eighths of the life, and less than all of it.
 AHEAD = 600
-#: The unit's own sandbox, with a program whose sense of the hour is *ahead*: a container has its machine's clock.
+#: The program with a sense of the hour that is *ahead*: a container has its machine's clock.
 LATER = f"""\
-[Service]
-ExecStart=
-ExecStart=/usr/bin/python3 -I -c "\\
-import importlib.machinery as m, importlib.util as u, sys, time; \\
-l = m.SourceFileLoader('p', '{program_path("identity")}'); s = u.spec_from_loader('p', l); p = u.module_from_spec(s); \\
-sys.modules['p'] = p; l.exec_module(p); sys.exit(p.main(['renew'], lambda: time.time() + {AHEAD}))"
+import importlib.machinery, importlib.util, sys, time
+loader = importlib.machinery.SourceFileLoader("program", "{program_path("identity")}")
+program = importlib.util.module_from_spec(importlib.util.spec_from_loader("program", loader))
+sys.modules["program"] = program
+loader.exec_module(program)
+sys.exit(program.main(["renew"], lambda: time.time() + {AHEAD}))
 """
+#: The unit's own sandbox, for that program.
+DROP_IN = "[Service]\nExecStart=\nExecStart=/usr/bin/python3 -I -B /run/later.py\n"
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,11 @@ class IdentityRack(HostsRack):
     def later(self, name: str) -> int:
         """Run the unit on *name* as if it were `AHEAD` seconds later; its exit code."""
         folder = f"/run/systemd/system/{SERVICE}.d"
-        given = f"mkdir -p {folder}; cat >{folder}/later.conf <<'END'\n{LATER}END\nsystemctl daemon-reload\n"
-        run = f"systemctl start {SERVICE} >/dev/null 2>&1; echo $?\n"
-        after = f"rm -r {folder}; systemctl daemon-reload; systemctl reset-failed {SERVICE} 2>/dev/null; true"
+        given = f"mkdir -p {folder}; cat >/run/later.py <<'END'\n{LATER}END\ncat >{folder}/later.conf <<'END'\n{DROP_IN}END\n"
+        run = f"systemctl daemon-reload; systemctl start {SERVICE} >/dev/null 2>&1; echo $?\n"
+        after = (
+            f"rm -r {folder} /run/later.py; systemctl daemon-reload; systemctl reset-failed {SERVICE} 2>/dev/null; true"
+        )
         return int(self.on(name, given + run + after).strip())
 
     def said(self, name: str) -> str:

@@ -122,7 +122,9 @@ def test_a_token_is_for_the_host_alone_and_another_in_every_request(variables: d
     plan = planned(LAB, concerns=BOTH)
 
     def token() -> str:
-        (found,) = [e["content"] for e in request(plan, "pi-01", variables)["identity"]["files"] if e["path"] == TOKEN_FILE]
+        (found,) = [
+            e["content"] for e in request(plan, "pi-01", variables)["identity"]["files"] if e["path"] == TOKEN_FILE
+        ]
         return str(found)
 
     first, second = token(), token()

@@ -125,17 +125,8 @@ def openssl(*arguments: str) -> str:
     done = subprocess.run(["openssl", *arguments], capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:
         words = [line for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
-        raise ProblemError(f"openssl {arguments[0]}: {_of_openssl(words)}")
+        raise ProblemError(f"openssl {arguments[0]}: {words[-1]}")
     return done.stdout
-
-
-def _of_openssl(words: list[str]) -> str:
-    """The system's own reason where there is one ("No space left on device"), else the last line."""
-    for line in words:
-        for part in line.split(":"):
-            if part in {"No space left on device", "Permission denied", "Read-only file system"}:
-                return part
-    return words[-1]
 
 
 def read_certificate(path: Path) -> Certificate:
@@ -326,9 +317,9 @@ def trusted(config: Config, context: ssl.SSLContext, path: str, body: dict[str, 
 
 def make_request(config: Config, folder: Path) -> str:
     """A new key in *folder*, and the request for a certificate for it."""
+    # By our own hand: openssl that cannot write all of a key to a full disk ends with 0 all the same.
     key = folder / KEY
-    os.close(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", str(key))
+    write(key, openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"), 0o600)
     alternatives = ",".join(f"{'IP' if _is_address(name) else 'DNS'}:{name}" for name in config.names)
     subject = f"/CN={config.names[0]}"
     return openssl("req", "-new", "-key", str(key), "-subj", subject, "-addext", f"subjectAltName={alternatives}")
@@ -390,7 +381,6 @@ def place(config: Config, made: Path, serial: str) -> None:
         os.fsync(descriptor)
         os.close(descriptor)
     sync(made)
-    before = config.current.resolve().name if config.current.is_symlink() else ""
     generation = config.folder / f"certificate-{serial}"
     made.rename(generation)
     sync(config.folder)
@@ -401,9 +391,17 @@ def place(config: Config, made: Path, serial: str) -> None:
     link.symlink_to(generation.name)
     link.rename(config.current)
     sync(config.folder)
-    for old in config.folder.glob("certificate-*"):
-        if old.name not in {generation.name, before}:
-            shutil.rmtree(old)
+    tidy(config)
+
+
+def tidy(config: Config) -> None:
+    """Remove what killed runs left half made, and all certificates but the one in use and the last one beside it."""
+    for left in config.folder.glob(".new-*"):
+        shutil.rmtree(left)
+    used = config.current.resolve().name
+    others = [path for path in config.folder.glob("certificate-*") if path.name != used]
+    for old in sorted(others, key=lambda path: path.stat().st_mtime)[:-1]:
+        shutil.rmtree(old)
 
 
 def _pending(config: Config) -> Path:
@@ -424,9 +422,7 @@ def reload(config: Config) -> None:
 
 @contextmanager
 def new_folder(config: Config) -> Iterator[Path]:
-    """A folder beside what is in use; it goes unless it was placed. What killed runs left goes too."""
-    for left in config.folder.glob(".new-*"):
-        shutil.rmtree(left)
+    """A folder beside what is in use; it goes unless it was placed."""
     made = config.folder / f".new-{os.getpid()}"
     made.mkdir(mode=0o755)
     try:
@@ -590,6 +586,7 @@ def work(config: Config, now: Callable[[], float], *, first: bool) -> int:
     failed = ""
     try:
         with alone(config):
+            tidy(config)
             if first and wrong(config, config.names, now(), config.lifetime) is not None:
                 enrol(config, now)
             if first:
