@@ -11,9 +11,9 @@ from pinion.lab.parts import Part
 #: Part name to module and class: imported when asked for, so that a small lab does not load what it does not run.
 PARTS: dict[str, tuple[str, str]] = {
     "switch": ("pinion.lab.switch.part", "SwitchPart"),
-    "authority": ("pinion.lab.authority", "AuthorityPart"),
     "netbox": ("pinion.lab.netbox.part", "NetBoxPart"),
     "cluster": ("pinion.lab.cluster.part", "ClusterPart"),
+    "authority": ("pinion.lab.authority", "AuthorityPart"),
 }
 
 
