@@ -12,7 +12,8 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 
 from pinion.drivers.hosts.bundle import COMMAND, standard_input
-from pinion.drivers.hosts.requests import WAIT, UnknownConcernError, selection, task, who
+from pinion.drivers.hosts.requests import WAIT, UnknownConcernError, filled, selection, task, who
+from pinion.drivers.identity.place import AuthorityError
 
 #: Tags of Ansible's own that name no concern.
 _GENERAL_TAGS = frozenset({"all", "always", "never", "tagged", "untagged"})
@@ -35,8 +36,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         variables = task_vars or {}
         only = self._task.args.get("only") or _concern_tags(variables)
         try:
-            chosen = selection(variables["pinion_host"], variables["pinion_concerns"], only)
-        except UnknownConcernError as error:
+            chosen = filled(selection(variables["pinion_host"], variables["pinion_concerns"], only), os.environ)
+        except (UnknownConcernError, AuthorityError) as error:
             result.update(failed=True, msg=str(error))
             return result
         asked = {**chosen, **({"action": "check"} if self._task.check_mode else task(os.environ))}

@@ -77,6 +77,8 @@ def _claims(host: HostPlan, concern: Concern) -> Iterator[_Claim]:
         command = f"stat -c '%U:%G %a %F' {shlex.quote(folder.path)}"
         yield said(f"folder.{folder.path}", f"folder {folder.path} is", expected, command, sudo=True)
     for file in concern.files:
+        if file.unless is not None:
+            continue  # a means to an end; the concern claims the end
         claim = f"file {file.path} is"
         yield said(f"file.{file.path}", claim, _whole(file), _file(file), sudo=True, cap=file.evidence)
     for argument in concern.kernel_arguments:
@@ -116,16 +118,19 @@ def _groups(user: HostUser) -> str:
 
 
 def _whole(file: HostFile) -> str:
-    """Owner, mode and digest; a secret's digest could be guessed at, so of a secret only that there is something."""
+    """Owner, mode and digest; a secret's digest could be guessed at, so of a secret only that there is something.
+
+    What the operator's machine puts in is not in the plan, so of that too.
+    """
     access = f"{file.owner}:{file.group} {int(file.mode, 8):o}"
-    if file.secret:
+    if file.secret or file.materials:
         return f"{access} not empty"
     return f"{access} sha256 {hashlib.sha256(file.content.encode()).hexdigest()}"
 
 
 def _file(file: HostFile) -> str:
     path = shlex.quote(file.path)
-    if file.secret:
+    if file.secret or file.materials:
         return f'echo "$(stat -c "%U:%G %a" {path}) $([ -s {path} ] && echo not) empty"'
     return f'echo "$(stat -c "%U:%G %a" {path}) sha256 $(sha256sum <{path} | cut -c 1-64)"'
 

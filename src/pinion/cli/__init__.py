@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "converge": ("pinion.cli.hosts", "converge", "Bring hosts to their planned state, by Ansible or pyinfra."),
     "image": ("pinion.cli.image", "image", "Disk images of the Pis: build, start under emulation, write to cards."),
     "artefact": ("pinion.cli.artefact", "artefact", "Sign models for the nodes of a site."),
+    "identity": ("pinion.cli.identity", "commands", "The site's certificate authority: make it, tokens, revocation."),
     "verify": ("pinion.cli.verify", "verify", "Prove each claim of the plan on the live site; write the report."),
     "up": ("pinion.cli.up", "up", "Everything in order: lab, Pulumi, hosts, verification."),
     "down": ("pinion.cli.up", "down", "Take a lab site down; leaves no process, mount, namespace or link."),

@@ -13,6 +13,7 @@ PARTS: dict[str, tuple[str, str]] = {
     "switch": ("pinion.lab.switch.part", "SwitchPart"),
     "netbox": ("pinion.lab.netbox.part", "NetBoxPart"),
     "cluster": ("pinion.lab.cluster.part", "ClusterPart"),
+    "authority": ("pinion.lab.authority", "AuthorityPart"),
 }
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from pinion.drivers.identity.place import VARIABLE
 from pinion.lab import namespaces
 from pinion.lab.errors import LabError
 from pinion.lab.state import InstanceState, write_file
@@ -23,10 +24,11 @@ _PROXIES = {"http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy"}
 
 
 def environment(store: InstanceState, inherited: Mapping[str, str]) -> dict[str, str]:
-    """*inherited* less proxies, with the instance, the file that names its endpoints, and the login to its hosts."""
+    """*inherited* less proxies, with the instance, the file that names its endpoints, its authority, and the login to its hosts."""
     kept = {name: value for name, value in inherited.items() if name.lower() not in _PROXIES}
     login = {"PINION_SSH_KEY": str(store.ssh / "id_ed25519"), "PINION_KNOWN_HOSTS": str(store.ssh / "known_hosts")}
-    return {**kept, "PINION_INSTANCE": store.name, "PINION_ENDPOINTS": str(store.endpoints), **login}
+    own = {"PINION_INSTANCE": store.name, "PINION_ENDPOINTS": str(store.endpoints), VARIABLE: str(store.authority)}
+    return {**kept, **own, **login}
 
 
 def replace_process(store: InstanceState, machine: str, argv: Sequence[str]) -> NoReturn:

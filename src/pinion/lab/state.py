@@ -77,6 +77,10 @@ class InstanceState:
         return self.root / "ssh"
 
     @property
+    def authority(self) -> Path:
+        return self.root / "authority"
+
+    @property
     def secrets(self) -> Path:
         return self.root / "secrets"
 

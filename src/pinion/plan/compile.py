@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pinion.plan import fabric, flows
+from pinion.plan import fabric, flows, identity
 from pinion.plan.addressing import host, vlans
 from pinion.plan.cluster import cluster
 from pinion.plan.context import HostContext
@@ -73,6 +73,7 @@ def plan(site: Site, catalog: Catalog | None = None) -> Plan:
             limits={group.replace("-", "_"): most for group, most in site.rollout.limits.items()},
         ),
         cluster=cluster(site, devices),
+        authority=identity.authority(site, devices, found_vlans),
     )
 
 

@@ -12,6 +12,7 @@ from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface, ip_network
 
 from pinion.plan.cluster import API_SERVER_PORT
+from pinion.plan.identity import authority_host
 from pinion.plan.model import DeviceKind, DevicePlan, FlowPlan
 from pinion.site.allocation import address_range, prefixes, spread
 from pinion.site.model import PiGroup, Purpose, Site
@@ -251,6 +252,12 @@ def _concerns(known: _Site) -> Iterator[FlowPlan]:
         askers, pis = known.peers("Pis, GPU servers, management hosts", *sources), known.hosts(DeviceKind.PI)
         why = "routers and gateways ask for answers"
         yield _flow("edge-runtime", askers, pis, (edge_port(settings.edge_runtime),), why, "concerns.edge_runtime")
+    authority = authority_host(known.site)
+    if settings.site_ca is not None and authority is not None:
+        askers = known.peers("hosts, operators", *_HOSTS)
+        both = _Peers(askers.words, collapse((*askers.addresses, *known.operators().addresses)))
+        why = "certificates of the hosts: asked for, renewed, revoked"
+        yield _flow("site-ca", both, (authority,), (settings.site_ca.port,), why, "concerns.site_ca")
     if settings.gpu_driver is not None:
         servers = known.hosts(DeviceKind.GPU_SERVER)
         why = "Prometheus fetches the GPUs' metrics"

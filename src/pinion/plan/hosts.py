@@ -17,6 +17,7 @@ from pinion.plan.concerns.edge_runtime import edge_runtime
 from pinion.plan.concerns.firewall import firewall
 from pinion.plan.concerns.gpu_driver import gpu_driver
 from pinion.plan.concerns.gpu_tuning import gpu_tuning
+from pinion.plan.concerns.identity import identity
 from pinion.plan.concerns.kube_node import kube_node
 from pinion.plan.concerns.model_store import model_store
 from pinion.plan.concerns.nic_tuning import nic_tuning
@@ -25,6 +26,7 @@ from pinion.plan.concerns.os_tuning import os_tuning
 from pinion.plan.concerns.pi_boot import pi_boot
 from pinion.plan.concerns.pi_tuning import pi_tuning
 from pinion.plan.concerns.power_thermal import power_thermal
+from pinion.plan.concerns.site_ca import site_ca
 from pinion.plan.concerns.watchdog import watchdog
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern
@@ -36,6 +38,8 @@ CONCERNS: tuple[Callable[[HostContext], Concern | None], ...] = (
     watchdog,
     node_metrics,
     firewall,
+    site_ca,
+    identity,
     pi_boot,
     pi_tuning,
     power_thermal,

@@ -261,6 +261,20 @@ class HostDirectory(Planned):
     mode: str = "0755"
 
 
+class HostMaterial(Planned):
+    """What only the operator's machine has, or makes for this one run: *placeholder* in a file's content gives way to it in the request.
+
+    *kind* says what: of the authority of *site* its root certificate, that one's SHA-256, the intermediate with its key, the public key
+    that tokens are checked with, or a one-time token for a certificate with *names* from the authority at the URL *authority*.
+    """
+
+    placeholder: str
+    kind: Literal["root", "fingerprint", "intermediate", "intermediate-key", "provisioner", "token"]
+    site: str
+    authority: str = ""
+    names: tuple[str, ...] = ()
+
+
 class HostFile(Planned):
     """A file with its whole content. *mode* is octal text (``0644``).
 
@@ -270,6 +284,8 @@ class HostFile(Planned):
     *confirm* marks a file that could lock us out: after the reload a fresh login must succeed, or the host puts the old file back.
     *needs_reboot* marks one that is read at boot only: the host then says that it needs a reboot, until it had one.
     *secret* keeps the content out of diffs, logs and journals. *evidence* caps what its check can claim.
+    *materials* are what the operator's machine puts into the content. *unless* is a read-only shell command: while it succeeds, the file
+    is neither placed nor looked at, for the host has what the file is good for (a one-time token, and the certificate that it brings).
     """
 
     path: str
@@ -284,6 +300,8 @@ class HostFile(Planned):
     confirm: bool = False
     needs_reboot: bool = False
     secret: bool = False
+    materials: tuple[HostMaterial, ...] = ()
+    unless: str | None = None
     evidence: Evidence | None = None
 
 
@@ -461,6 +479,15 @@ class RolloutPlan(Planned):
     limits: dict[str, int] = {}
 
 
+class AuthorityPlan(Planned):
+    """Who gives the hosts their certificates: step-ca at *url*, on *host* where the site runs it; for names in *domain* and *networks*."""
+
+    url: str
+    host: str | None
+    domain: str
+    networks: tuple[str, ...]
+
+
 class Plan(Planned):
     """Everything that follows from one Site. *schema_version* is raised when the meaning or the shape of the JSON changes."""
 
@@ -479,6 +506,7 @@ class Plan(Planned):
     hosts: tuple[HostPlan, ...]
     rollout: RolloutPlan = RolloutPlan()
     cluster: ClusterPlan | None
+    authority: AuthorityPlan | None = None
 
     def vlan(self, name: str) -> VlanPlan:
         """The VLAN called *name*; `KeyError` when there is none."""

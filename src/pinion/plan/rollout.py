@@ -11,16 +11,21 @@ from pinion.plan.model import DeviceKind, HostPlan, RolloutPlan
 #: Whom it hurts least first: a Pi is one of many, everything else depends on a management host.
 _RANK = (DeviceKind.PI, DeviceKind.GPU_SERVER, DeviceKind.MANAGEMENT_HOST)
 
+#: The concern whose host others need to be converged at all.
+NEEDED_FIRST = "site_ca"
+
 
 def waves(hosts: Sequence[HostPlan], rollout: RolloutPlan) -> tuple[tuple[str, ...], ...]:
     """The names of *hosts* in waves: `rollout.canary` of them, then the share `rollout.second` of all, then the rest.
 
     Each host is in exactly one wave, and no wave is empty. A wave with more hosts of a group than its limit becomes several. The first
-    host of each kind comes as early as that allows, so that every concern is tried before many hosts have it.
+    host of each kind comes as early as that allows, so that every concern is tried before many hosts have it. The host of the site's
+    authority comes before all: the others ask it for their certificates.
     """
-    ordered = _spread(hosts)
+    needed = [host for host in hosts if NEEDED_FIRST in host.concerns]
+    ordered = _spread([host for host in hosts if NEEDED_FIRST not in host.concerns])
     sizes = [rollout.canary, math.ceil(len(ordered) * rollout.second), len(ordered)]
-    found: list[tuple[str, ...]] = []
+    found = list(_limited(needed, rollout.limits))
     start = 0
     for size in sizes:
         found += _limited(ordered[start : start + size], rollout.limits)

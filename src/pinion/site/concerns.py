@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from pinion.site.node_concerns import (
     Accelerator,
@@ -78,6 +78,47 @@ class NodeMetrics(Statement):
     interval: Duration = says("How often Pinion's own metrics are written, 15s to 1h.", default="1min")
 
 
+#: A domain name (RFC 1123 labels), at most 200 characters: a host's own label comes before it.
+Domain = Annotated[
+    str,
+    StringConstraints(
+        max_length=200, pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$"
+    ),
+]
+#: https, a host name or an address, perhaps a port; no path.
+AuthorityUrl = Annotated[
+    str, StringConstraints(max_length=253, pattern=r"^https://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?$")
+]
+#: systemd.unit(5).
+UnitName = Annotated[str, StringConstraints(max_length=255, pattern=r"^[A-Za-z0-9:_.@-]+\.[a-z]+$")]
+
+
+class SiteCa(Statement):
+    """The site's certificate authority (step-ca) on a management host, the first by name. Its root is made on the operator's machine."""
+
+    port: Port = says("TCP port that hosts ask for certificates on; 9000 is step-ca's customary one.", default=9000)
+
+
+class Identity(Statement):
+    """A certificate from the site's authority on every host, renewed by itself."""
+
+    lifetime: Duration = says(
+        "How long a certificate is good, 15min to 2160h. A host that is off for longer needs a new token. A week lets a host sleep over "
+        "a holiday, and ends a revoked one soon.",
+        default="168h",
+    )
+    domain: Domain | None = says(
+        "Domain of the hosts' names in certificates. Unstated: `<site>.internal`, which is kept for private use.",
+        default=None,
+    )
+    authority: AuthorityUrl | None = says(
+        "URL of a step-ca that is run elsewhere. Unstated: the site's own (`site_ca`).", default=None
+    )
+    reload: Annotated[tuple[UnitName, ...], Field(max_length=16)] = says(
+        "Units that use the certificate; they are reloaded when there is a new one.", default=()
+    )
+
+
 class AllowedFlow(Statement):
     """A flow that Pinion does not know of: who may talk to which hosts, on which ports."""
 
@@ -106,6 +147,8 @@ class Concerns(Statement):
     )
     watchdog: Watchdog | None = says("The hardware watchdog.", default=None)
     node_metrics: NodeMetrics | None = says("Metrics of the hosts, for Prometheus.", default=None)
+    site_ca: SiteCa | None = says("The site's certificate authority, on a management host.", default=None)
+    identity: Identity | None = says("A certificate for every host.", default=None)
     firewall: Firewall | None = says("A firewall on every host, from the plan's flows.", default=None)
     pi_boot: PiBoot | None = says("On Pis: what the firmware reads, and what the kernel is started with.", default=None)
     pi_tuning: PiTuning | None = says("On Pis: network, CPU governor, swap, wear of SD cards.", default=None)

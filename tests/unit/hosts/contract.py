@@ -191,6 +191,10 @@ def a_command_that_fails_is_told(machine: Machine) -> None:
     refused(lambda: machine.commands.run("echo why >&2; exit 3"), "why")
 
 
+def a_condition_holds_or_not(machine: Machine) -> None:
+    assert not machine.commands.holds("test -e /nowhere/at/all")
+
+
 def only_one_run_at_a_time(machine: Machine) -> None:
     with machine.guard.lock(0, "first") as waited:
         assert waited < 5
@@ -224,6 +228,7 @@ CONTRACT: tuple[Callable[[Machine], None], ...] = (
     what_waits_for_a_boot_is_remembered,
     a_module_that_does_not_exist_is_refused,
     a_command_that_fails_is_told,
+    a_condition_holds_or_not,
     only_one_run_at_a_time,
     a_guard_is_armed_until_it_is_disarmed,
 )

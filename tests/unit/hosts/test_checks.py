@@ -54,7 +54,8 @@ def only(concern: Concern, lab: Plan) -> Iterator[Check]:
 def test_one_check_for_each_thing(lab: Plan) -> None:
     checks = host_checks(lab)
     expected = sum(
-        len(c.packages) + len(c.packages_absent) + len(c.files) + len(c.sysctls) + len(c.units) + len(c.claims)
+        len(c.packages) + len(c.packages_absent) + sum(file.unless is None for file in c.files) + len(c.sysctls)
+        + len(c.units) + len(c.claims)
         + len(c.directories) + len(c.kernel_arguments) + len(c.modules) + sum(2 + bool(user.groups) for user in c.users)
         for host in lab.hosts
         for c in host.concerns.values()

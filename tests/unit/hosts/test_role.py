@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -58,7 +57,7 @@ def test_ansible_and_pyinfra_ask_the_same() -> None:
         assert asked[0] == asked[1]
         assert asked[0]["whole"]
         assert [concern["name"] for concern in asked[0]["concerns"]] == list(host.concerns)
-        assert "claims" not in json.dumps(asked)
+        assert not any("claims" in concern for request in asked for concern in request["concerns"])
 
 
 def test_some_concerns_alone_leave_the_others() -> None:

@@ -17,6 +17,7 @@ CONCERNS: dict[str, dict[str, object]] = {
     "base": {},
     "node_metrics": {},
     "firewall": {},
+    "site_ca": {},
     "gpu_driver": {"version": "580.95.05"},
     "edge_runtime": {},
 }

@@ -36,7 +36,8 @@ class MemoryHost:
     """All state of a host. *known* are the packages that the archive has; *needs* maps a package to those that depend on it.
 
     *refuse* maps a path to what its validation says, *busy* a user to why it cannot go. *read_by* is what each unit or command has read of
-    each file so far. *modules* are loaded, of those that the kernel has in *loadable*. *fail* maps a command to its error.
+    each file so far. *modules* are loaded, of those that the kernel has in *loadable*. *fail* maps a command to its error, and
+    *holding* are the conditions that hold.
     """
 
     known: set[str] = field(default_factory=set)
@@ -52,6 +53,7 @@ class MemoryHost:
     modules: set[str] = field(default_factory=set)
     units: dict[str, UnitState] = field(default_factory=dict)
     fail: dict[str, str] = field(default_factory=dict)
+    holding: set[str] = field(default_factory=set)
     restarts: list[str] = field(default_factory=list)
     read_by: dict[str, dict[str, FileState]] = field(default_factory=dict)
     journals: dict[str, str] = field(default_factory=dict)
@@ -239,6 +241,9 @@ class _Commands:
         if command in self.host.fail:
             raise HostError(f"/bin/sh -c {command}: exit 1: {self.host.fail[command]}")
         self.host.reload(command)
+
+    def holds(self, command: str) -> bool:
+        return command in self.host.holding
 
 
 @dataclass

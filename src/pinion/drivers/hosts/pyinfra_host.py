@@ -28,7 +28,8 @@ from pyinfra.context import state as this_state
 
 from pinion.drivers.hosts.answers import VARIABLE, Answer, append
 from pinion.drivers.hosts.bundle import COMMAND, standard_input
-from pinion.drivers.hosts.requests import WAIT, UnknownConcernError, selection, task, who
+from pinion.drivers.hosts.requests import WAIT, UnknownConcernError, filled, selection, task, who
+from pinion.drivers.identity.place import AuthorityError
 
 #: How the on-host program ends when it answered: 2 is an answer with an error.
 _ANSWERED = [0, 2]
@@ -54,7 +55,10 @@ def planned(request: _Request) -> Generator[FunctionCommand, None, None]:
     """Have the host do *request*."""
     executing = this_state.current_stage != StateStage.Prepare
     asked = {**request, **(task(os.environ) if executing else {"action": "check"}), "wait": WAIT, "who": who("pyinfra")}
-    answer = _ask(this_host.connector, asked)
+    try:
+        answer = _ask(this_host.connector, filled(asked, os.environ))
+    except AuthorityError as error:
+        answer = {"error": str(error)}
     if "error" not in answer and executing and answer["confirm"]:
         answer = {**answer, **_confirm(this_state, this_host, answer["confirm"])}
     _keep(this_host.name, answer)

@@ -37,6 +37,35 @@ def selection(host: Mapping[str, Any], known: Iterable[str], only: Iterable[str]
     return {"concerns": [*retired, *chosen], "whole": not names}
 
 
+def filled(request: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
+    """*request* with what only the operator's machine has put into its files, from the authority that the environment *variables* name.
+
+    A token is made afresh for every request, so a request is filled at the last moment and shown to nobody. Raises `AuthorityError`.
+    """
+    concerns = [
+        {**concern, "files": [_filled_file(file, variables) for file in concern["files"]]}
+        if "files" in concern
+        else concern
+        for concern in request["concerns"]
+    ]
+    return {**request, "concerns": concerns}
+
+
+def _filled_file(file: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
+    stated = dict(file)
+    materials = stated.pop("materials", ())
+    if not materials:
+        return stated
+    # Only here, for cryptography takes longer to load than all the rest of a request.
+    from pinion.drivers.identity.materials import content
+    from pinion.plan.model import HostMaterial
+
+    for entry in materials:
+        wanted = HostMaterial.model_validate(entry)
+        stated["content"] = stated["content"].replace(wanted.placeholder, content(wanted, variables))
+    return stated
+
+
 def task(variables: Mapping[str, str]) -> dict[str, str]:
     """The ``action`` of a request that changes hosts, with the names of runs, as the environment *variables* state them."""
     if undone := variables.get(UNDO_VARIABLE):

@@ -7,7 +7,7 @@ from ipaddress import ip_address, ip_network
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pinion.site.allocation import node_name
-from pinion.site.concerns import Base, Firewall
+from pinion.site.concerns import Base, Concerns, Firewall
 from pinion.site.errors import Path
 from pinion.site.model import Purpose
 from pinion.site.quantities import numbers, seconds
@@ -28,15 +28,18 @@ PLANNED_FLOWS = frozenset(
         "node-metrics",
         "gpu-metrics",
         "edge-runtime",
+        "site-ca",
     }
 )
 #: Section, key, lowest and highest. systemd pings a watchdog at half its time, and a board's own counter ends after some 16 s; beyond ten
-#: minutes a hung host is found by people. 15 s is Prometheus' customary scrape interval.
+#: minutes a hung host is found by people. 15 s is Prometheus' customary scrape interval. A certificate of a quarter of an hour leaves time
+#: to try a renewal again; one of ninety days is as long as public ones.
 _BOUNDS = (
     ("base", "step_limit", "1s", "1h"),
     ("watchdog", "timeout", "10s", "10min"),
     ("watchdog", "reboot_timeout", "1min", "30min"),
     ("node_metrics", "interval", "15s", "1h"),
+    ("identity", "lifetime", "15min", "2160h"),
 )
 _LOCALE = re.compile(r"C\.UTF-8|[a-z]{2,3}_[A-Z]{2}\.UTF-8")
 _HOST_NAME = re.compile(
@@ -55,6 +58,7 @@ def check(facts: Facts) -> None:
         _base(facts, stated.base)
     if stated.firewall is not None:
         _firewall(facts, stated.firewall)
+    _identity(facts, stated)
 
 
 def _base(facts: Facts, stated: Base) -> None:
@@ -124,3 +128,15 @@ def _not_a_prefix(written: str) -> str | None:
     except ValueError as error:
         return str(error)
     return None
+
+
+def _identity(facts: Facts, stated: Concerns) -> None:
+    """Somebody must vouch for the hosts: one authority, and a host that it runs on."""
+    if stated.site_ca is not None and not facts.site.management_hosts:
+        facts.report.on_key("CA-001", ("concerns", "site_ca"))
+    if stated.identity is None:
+        return
+    if stated.identity.authority is None and stated.site_ca is None:
+        facts.report.on_key("CA-002", ("concerns", "identity"))
+    if stated.identity.authority is not None and stated.site_ca is not None:
+        facts.report.on("CA-003", ("concerns", "identity", "authority"), url=stated.identity.authority)

@@ -13,3 +13,6 @@ class Shell:
 
     def run(self, command: str) -> None:
         run(["/bin/sh", "-c", command], seconds=SECONDS)
+
+    def holds(self, command: str) -> bool:
+        return run(["/bin/sh", "-c", command], check=False).returncode == 0

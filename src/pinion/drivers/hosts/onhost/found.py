@@ -60,12 +60,16 @@ def read(machine: Machine, concerns: Sequence[tuple[Concern, Journal]]) -> Found
         folders += journal.directories
     names = [name for journal in journals for name in journal.users]
     modules = dict.fromkeys(module.name for concern in wanted for module in concern.modules)
+    files = {path: machine.files.read(path) for path in dict.fromkeys(paths)}
+    for file in (file for concern in wanted for file in concern.files if file.unless is not None):
+        if machine.commands.holds(file.unless or ""):
+            files[file.path] = file_target(file)
     return Found(
         installed=machine.packages.installed(list(dict.fromkeys(packages))),
         users={user.name: machine.accounts.read(user) for concern in wanted for user in concern.users},
         journal_users=frozenset(name for name in names if machine.accounts.exists(name)),
         directories={path: machine.files.read_directory(path) for path in dict.fromkeys(folders)},
-        files={path: machine.files.read(path) for path in dict.fromkeys(paths)},
+        files=files,
         modules=frozenset(name for name in modules if machine.kernel.loaded(name)),
         sysctls={key: machine.kernel.read(key) for key in dict.fromkeys(sysctls)},
         units=machine.units.read(list(dict.fromkeys(units))),

@@ -152,6 +152,9 @@ class Commands(Protocol):
     def run(self, command: str) -> None:
         """Run it. Raises `HostError`."""
 
+    def holds(self, command: str) -> bool:
+        """Whether *command*, which only reads, succeeds."""
+
 
 class Journals(Protocol):
     """The notes of what each concern placed, and of the states that the host has reached."""

@@ -51,6 +51,7 @@ class File:
     run: tuple[str, ...] = ()
     needs_reboot: bool = False
     secret: bool = False
+    unless: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,7 @@ def _file(entry: Mapping[str, Any]) -> File:
         run=_texts(entry["run"]),
         needs_reboot=entry["needs_reboot"],
         secret=entry["secret"],
+        unless=entry.get("unless"),
     )
 
 

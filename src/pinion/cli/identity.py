@@ -1,0 +1,170 @@
+"""`pinion identity`: the authority of a site on the operator's machine; tokens for hosts, and revocation."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import click
+
+from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
+from pinion.drivers.hosts.inventory import login, ssh_options
+from pinion.drivers.identity.authority import Authority
+from pinion.drivers.identity.place import AuthorityError, folder_of
+from pinion.drivers.identity.revoking import revoke as revoke_serial
+from pinion.drivers.identity.tokens import ENROLMENT_SECONDS, enrolment
+from pinion.plan import Plan, identity
+from pinion.plan import plan as compile_plan
+from pinion.plan.concerns.identity import FOLDER
+from pinion.plan.model import AuthorityPlan, HostPlan
+
+#: Seconds for a login that asks a host for its certificate's serial number.
+_LOGIN_SECONDS = 20
+
+
+@click.group("identity", context_settings={"help_option_names": ["-h", "--help"]})
+def commands() -> None:
+    """The site's certificate authority as this machine keeps it: make it, hand out tokens, revoke.
+
+    It lies in the folder that PINION_AUTHORITY names (one folder a site in it), else in ~/.local/share/pinion/authority. Keep a copy.
+    """
+
+
+@commands.command(epilog="\b\nExample:\n  pinion identity init dc-rack-12")
+@click.argument("site")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def init(site: str, as_json: bool) -> None:
+    """Make the authority of SITE: root, intermediate, and the key that signs tokens. What is there already is kept.
+
+    Run it again when the site's domain or networks have changed, or when the intermediate nears its end. The root's key is needed for that
+    only: move root.key to a safe place until then.
+    """
+    _, loaded = load_or_exit(site, as_json=as_json)
+    stated = _stated(compile_plan(loaded))
+    authority = Authority(folder_of(loaded.site, os.environ))
+    try:
+        made = authority.make(loaded.site, stated.domain, stated.networks)
+        fingerprint = authority.fingerprint
+    except (AuthorityError, OSError, ValueError) as error:
+        raise _could_not(error) from error
+    if as_json:
+        click.echo(json.dumps({"folder": str(authority.folder), "fingerprint": fingerprint, "made": made}))
+    else:
+        click.echo(f"{'made' if made else 'is there'}: {authority.folder}\nroot's fingerprint: {fingerprint}")
+    raise SystemExit(FINE)
+
+
+@commands.command(epilog="\b\nExample:\n  pinion identity token dc-rack-12 pi-03 >pi-03.token")
+@click.argument("site")
+@click.argument("node")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def token(site: str, node: str, as_json: bool) -> None:
+    """Print a token with which NODE of SITE gets one certificate, within a quarter of an hour. A secret: send it to a file of mode 0600.
+
+    `pinion converge` hands tokens to hosts by itself; this is for a host that it cannot reach yet.
+    """
+    _, loaded = load_or_exit(site, as_json=as_json)
+    plan = compile_plan(loaded)
+    _host(plan, node)
+    names = identity.names(loaded, plan.device(node), plan.vlans)
+    authority = Authority(folder_of(loaded.site, os.environ))
+    try:
+        made, root = enrolment(authority, _stated(plan).url, names), authority.fingerprint
+    except AuthorityError as error:
+        raise _could_not(error) from error
+    if as_json:
+        said = {"node": node, "names": names, "token": made, "seconds": ENROLMENT_SECONDS, "fingerprint": root}
+        click.echo(json.dumps(said))
+    else:
+        if sys.stdout.isatty():
+            click.echo("a secret on a screen; better: >file", err=True)
+        click.echo(made)
+    raise SystemExit(FINE)
+
+
+@commands.command(epilog="\b\nExample:\n  pinion identity revoke dc-rack-12 pi-03 --reason 'sold'")
+@click.argument("site")
+@click.argument("node")
+@click.option("--serial", metavar="HEX", help="The certificate's serial number; else the host is asked for it.")
+@click.option("--reason", default="revoked by the operator", show_default=True, help="Kept by the authority.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def revoke(site: str, node: str, serial: str | None, reason: str, as_json: bool) -> None:
+    """Have SITE's authority never renew NODE's certificate. It stays good until it ends by itself: revocation is passive.
+
+    A host that is in the site file gets a new token with the next `pinion converge`: take it out of the site file first, or leave it off.
+    NODE may be gone from the site file; then --serial is needed.
+    """
+    _, loaded = load_or_exit(site, as_json=as_json)
+    plan = compile_plan(loaded)
+    authority = Authority(folder_of(loaded.site, os.environ))
+    try:
+        number = int(serial, 16) if serial is not None else _asked(_host(plan, node))
+    except ValueError as error:
+        raise click.BadParameter(
+            f"'{serial}' is not a hexadecimal number; `identity status` on the host prints it"
+        ) from error
+    try:
+        new = revoke_serial(authority, _stated(plan).url, number, reason)
+    except AuthorityError as error:
+        raise _could_not(error) from error
+    if as_json:
+        click.echo(json.dumps({"node": node, "serial": f"{number:X}", "new": new}))
+    else:
+        at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        click.echo(
+            f"{node}: certificate {number:X} {'is not renewed any more' if new else 'was revoked before'} ({at})"
+        )
+    raise SystemExit(FINE)
+
+
+def _host(plan: Plan, node: str) -> HostPlan:
+    for host in plan.hosts:
+        if host.name == node:
+            return host
+    names = ", ".join(host.name for host in plan.hosts)
+    raise click.BadParameter(f"{plan.site} has no host '{node}'; it has {names}", param_hint="NODE")
+
+
+def _stated(plan: Plan) -> AuthorityPlan:
+    if plan.authority is None:
+        click.echo(f"{plan.site} has no authority: state concerns.site_ca or concerns.identity.authority", err=True)
+        raise SystemExit(PROBLEM)
+    return plan.authority
+
+
+def _asked(host: HostPlan, run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run) -> int:
+    """The serial number of the certificate that *host* uses, asked for over SSH. Raises `SystemExit` when it cannot say."""
+    access = login()
+    key = ["-i", str(access.key)] if access.key is not None else []
+    command = ["ssh", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_LOGIN_SECONDS}", *ssh_options(access), *key]
+    asked = f"openssl x509 -noout -serial -in {FOLDER}/current/cert.pem"
+    try:
+        done = run(
+            [*command, f"{host.user}@{host.address}", asked],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=2 * _LOGIN_SECONDS,
+            check=False,
+        )
+        if done.returncode == 0:
+            return int(done.stdout.strip().removeprefix("serial="), 16)
+        said = done.stderr.strip().splitlines()
+        why = said[-1] if said else f"ssh ended with {done.returncode}"
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        why = str(error)
+    click.echo(
+        f"{host.name} cannot be asked for its certificate: {why}; give its serial number with --serial, or take the host out of the site "
+        "file and let the certificate end",
+        err=True,
+    )
+    raise SystemExit(COULD_NOT_RUN)
+
+
+def _could_not(error: Exception) -> SystemExit:
+    click.echo(str(error), err=True)
+    return SystemExit(COULD_NOT_RUN)
