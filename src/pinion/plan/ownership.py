@@ -1,7 +1,8 @@
-"""No two concerns of a host own the same thing: each sysctl, file, package, unit … has one concern that states it. Pure.
+"""No two concerns of a host own the same thing: each sysctl, file, unit … has one concern that states it. Pure.
 
-Two owners would undo each other: the one that is taken away restores what was there before, and the other still wants its own. Whoever
-breaks this has made a mistake in a concern, never in a site file, so it is raised and not reported.
+Two owners would undo each other: the one that is taken away restores what was there before, and the other still wants its own. Only a
+package may be needed by several, for a host keeps it until nobody names it any more. Whoever breaks this has made a mistake in a concern,
+never in a site file, so it is raised and not reported.
 """
 
 from __future__ import annotations
@@ -35,10 +36,16 @@ def things(concern: Concern) -> Iterator[tuple[str, str]]:
 def clashes(concerns: Iterable[Concern]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """What more than one concern owns, or one twice: kind, name and owners, in the order of the concerns."""
     owners: dict[tuple[str, str], list[str]] = {}
+    refused = set()
     for concern in concerns:
+        refused |= set(concern.packages_absent)
         for thing in things(concern):
             owners.setdefault(thing, []).append(concern.name)
-    return tuple((*thing, tuple(names)) for thing, names in owners.items() if len(names) > 1)
+    return tuple(
+        (*thing, tuple(names))
+        for thing, names in owners.items()
+        if len(names) > 1 and (thing[0] != "package" or thing[1] in refused)
+    )
 
 
 def check(host: str, concerns: Iterable[Concern]) -> None:

@@ -61,9 +61,21 @@ def test_a_clash_is_found_exactly_where_two_name_one_thing(stated: list[frozense
     for number, things in enumerate(stated):
         for part, name in sorted(things):
             owned.setdefault((SAME.get(part, part), name), []).append(f"c{number}")
-    expected = sorted(tuple(owners) for owners in owned.values() if len(owners) > 1)
+    refused = {name for things in stated for part, name in things if part == "packages_absent"}
+    expected = sorted(
+        tuple(owners)
+        for (part, name), owners in owned.items()
+        if len(owners) > 1 and (part != "packages" or name in refused)
+    )
     found = ownership.clashes(concern(f"c{number}", things) for number, things in enumerate(stated))
     assert sorted(owners for _, _, owners in found) == expected
+
+
+def test_a_package_may_be_needed_by_several_but_not_refused_by_one_of_them() -> None:
+    needed = [concern(name, frozenset({("packages", "a")})) for name in ("one", "two")]
+    assert ownership.clashes(needed) == ()
+    refusing = concern("three", frozenset({("packages_absent", "a")}))
+    assert ownership.clashes([*needed, refusing]) == (("package", "a", ("one", "two", "three")),)
 
 
 def test_the_error_names_host_thing_and_owners() -> None:
