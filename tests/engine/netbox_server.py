@@ -34,6 +34,7 @@ class Server:
     calls: Counter[str] = field(default_factory=Counter)
     writes: int = 0
     delay: float = 0.0
+    token: str = TOKEN
     before: Callable[[str, int], None] = lambda _method, _number: None
     after: Callable[[str, int], None] = lambda _method, _number: None
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -94,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _act(self, body: Any) -> tuple[int, Any]:
         split = urlsplit(self.path)
         path = split.path.removeprefix("/api/").strip("/")
-        if self.headers.get("Authorization") != f"Bearer {TOKEN}":
+        if self.headers.get("Authorization") != f"Bearer {self.server_state.token}":
             return 403, {"detail": "Invalid v2 token"}
         if path == "status":
             return 200, {"netbox-version": "4.7.3"}

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from engine.conftest import REPOSITORY, small
 from engine.kill import doubles
 from engine.netbox_server import TOKEN, Server
 from engine.stack import PASSPHRASE, STACK, Stack
 
 from pinion.drivers.netbox.kinds import DEVICE, INTERFACE, IP_ADDRESS, SITE, VLAN, VLAN_GROUP
 from pinion.drivers.netbox.store import Record, identity
+from pinion.plan import Plan
 
 
 def _find(netbox: Server, kind: Any, **fields: object) -> Record:
@@ -178,6 +181,20 @@ def test_secrets_are_nowhere_in_the_clear(netbox_stack: Stack, netbox: Server) -
     state = netbox_stack.pulumi("stack", "export", "--stack", STACK, check=True).out
     assert '"ciphertext"' in state
     assert secret not in state
+
+
+def test_a_refresh_uses_a_token_that_has_changed(netbox_stack: Stack, netbox: Server, lab_plan: Plan) -> None:
+    netbox_stack.wishes = small(lab_plan)
+    netbox_stack.up()
+    netbox.token = TOKEN.replace("0123", "4567", 1)
+    argv = ("config", "set", "--stack", STACK, "--secret", "netbox:token")
+    netbox_stack.pulumi(*argv, given=netbox.token, check=True)
+    assert netbox_stack.up("--refresh", check=False).code != 0, "then bin/pinion-env need not say more"
+    said = subprocess.run([REPOSITORY / "bin/pinion-env"], capture_output=True, text=True, check=True).stdout
+    ours = dict(line.removeprefix("export ").split("=", 1) for line in said.splitlines())
+    netbox_stack.environment = {**netbox_stack.environment, "PULUMI_RUN_PROGRAM": ours["PULUMI_RUN_PROGRAM"]}
+    netbox_stack.up("--refresh")
+    assert len(netbox_stack.state()) == 7
 
 
 @pytest.mark.parametrize(
