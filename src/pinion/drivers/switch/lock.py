@@ -24,29 +24,30 @@ _PAUSE = 0.1
 def owner(folder: Path) -> str:
     """Eight hexadecimal digits that name *folder*: made once, at random, then always the same."""
     path = folder / "owner"
-    for _ in range(2):
-        try:
-            text = path.read_text(encoding="ascii").strip()
-        except FileNotFoundError:
-            text = ""
-        if re.fullmatch(r"[0-9a-f]{8}", text):
-            return text
-        path.unlink(missing_ok=True)
-        _create(folder, path, secrets.token_hex(4))
-    return path.read_text(encoding="ascii").strip()
-
-
-def _create(folder: Path, path: Path, text: str) -> None:
-    """Write *path* whole or not at all; when another run was first, its file stays."""
+    if (found := _read(path)) is not None:
+        return found
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = folder / f".owner-{os.getpid()}-{secrets.token_hex(4)}"
-    draft.write_text(f"{text}\n", encoding="ascii")
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # on the folder itself: whoever asks meanwhile waits, and then finds it
+        if (found := _read(path)) is not None:
+            return found
+        found = secrets.token_hex(4)
+        draft = folder / f".owner-{os.getpid()}-{secrets.token_hex(4)}"
+        draft.write_text(f"{found}\n", encoding="ascii")
+        draft.replace(path)
+        return found
     finally:
-        draft.unlink()
+        os.close(descriptor)
+
+
+def _read(path: Path) -> str | None:
+    """The name in *path*; None when there is none, or one that was not written to its end."""
+    try:
+        text = path.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        return None
+    return text if re.fullmatch(r"[0-9a-f]{8}", text) else None
 
 
 @contextmanager
