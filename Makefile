@@ -5,7 +5,7 @@ SHELL := /bin/bash
 PYTHON = $(firstword $(wildcard /usr/bin/python3) python3)
 SITE ?= lab
 # What `up` cannot do without; the rest is obtained by whoever asks for it (tools/obtain.py NAME waits for one tool).
-UP_TOOLS := pulumi etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy helm kubectl
+UP_TOOLS := pulumi etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy helm kubectl step-ca
 # More options for pytest: make test PYTEST='-m "not lab" -x'
 PYTEST ?=
 # What needs no rack comes first; then what has a rack, a NetBox or an API server of its own, which waits more than it works.
