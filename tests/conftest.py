@@ -19,8 +19,8 @@ settings.load_profile("pinion")
 
 #: Folders whose tests share one server or rack for the whole run: one worker takes all of such a folder.
 SHARING = ("cluster", "netbox", "scenarios")
-#: Folders that a run with several workers begins with.
-LONGEST = ("scenarios",)
+#: Folders that a run with several workers begins with, so that none of them is left to one worker at the end.
+LONGEST = ("scenarios", "netbox")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,7 +56,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> TogetherS
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first; tests that take minutes each are skipped unless CI_FULL=1, and the summary says so."""
-    items.sort(key=lambda item: item.path.parent.name not in LONGEST)
+    rank = {folder: place for place, folder in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.parent.name, len(rank)))
     if FULL:
         return
     for item in items:
