@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import time
 from dataclasses import dataclass
-from importlib.resources import as_file, files
 from pathlib import Path
 
 from pinion.image import recipe
@@ -28,6 +27,7 @@ from pinion.image.sbom import Json, bill
 from pinion.image.signing import Signer
 from pinion.image.store import Store
 from pinion.lab.errors import LabError
+from pinion.lab.root_builder import failure, root_builder
 from pinion.lab.state import lock as hold
 from pinion.lab.state import read_json, write_file
 
@@ -173,27 +173,10 @@ def _root(store: Store, lock: Lock, disk: Layout, work: Path, held: int, say: Sa
         "SOURCE_DATE_EPOCH": str(lock.epoch),
     }
     log = store.cache / "build.log"
-    with as_file(files("pinion.image") / "build-root.sh") as script, log.open("wb") as output:
-        command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child=KILL",
-                   "--mount-proc", "bash", str(script)]  # fmt: skip
-        builder = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=environment,
-            pass_fds=(held,),
-            start_new_session=True,
-        )
-        try:
-            status = _watched(builder, log, len(lock.packages), say)
-        finally:
-            # does nothing to one that has ended
-            builder.kill()
-            builder.wait()
+    with root_builder("pinion.image", "build-root.sh", environment, log, held) as builder:
+        status = _watched(builder, log, len(lock.packages), say)
     if status:
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-        raise ImageError(f"root of the image: build failed (exit {status}); the end of {log}:\n{tail}")
+        raise ImageError(f"root of the image: {failure(status, log)}")
 
 
 def _watched(builder: subprocess.Popen[bytes], log: Path, packages: int, say: Say) -> int:

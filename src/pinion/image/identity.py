@@ -18,6 +18,7 @@ from pinion.image.errors import ImageError
 from pinion.image.recipe import USER, USER_ID
 from pinion.plan.context import PI_COMMAND_LINE
 from pinion.plan.model import DeviceKind, DevicePlan, InterfacePlan, Plan
+from pinion.render.networkd import network_file
 
 CONFIG_FILE = "/boot/firmware/config.txt"
 ROOT_CA_FILE = "/usr/local/share/ca-certificates/pinion-site.crt"
@@ -82,7 +83,8 @@ def identity(plan: Plan, device: DevicePlan, given: Given) -> tuple[SeedFile, ..
     for number, interface in enumerate(device.interfaces):
         if interface.addresses:
             path = f"/etc/systemd/network/{10 + number}-{interface.name}.network"
-            files.append(SeedFile(path, network_file(plan, interface).encode()))
+            text = network_file(interface.name, interface.addresses, gateways(plan, interface), interface.mtu)
+            files.append(SeedFile(path, text.encode()))
     if given.authorized:
         text = "".join(f"{line}\n" for line in given.authorized)
         files.append(SeedFile(f"/home/{USER}/.ssh/authorized_keys", text.encode(), 0o600, USER_ID))
@@ -121,26 +123,6 @@ def gateways(plan: Plan, interface: InterfacePlan) -> tuple[str, ...]:
         for prefix in plan.vlan(interface.untagged_vlan).prefixes
         if prefix.gateway is not None and ipaddress.ip_network(prefix.prefix) in networks
     )
-
-
-def network_file(plan: Plan, interface: InterfacePlan) -> str:
-    """The systemd.network(5) of one interface."""
-    lines = [
-        "# From the plan, by the node's seed.",
-        "[Match]",
-        f"Name={interface.name}",
-        "",
-        "[Network]",
-        "DHCP=no",
-        "IPv6AcceptRA=no",
-        "LLDP=no",
-        "EmitLLDP=no",
-        *(f"Address={address}" for address in interface.addresses),
-        *(f"Gateway={gateway}" for gateway in gateways(plan, interface)),
-    ]
-    if interface.mtu is not None:
-        lines += ["", "[Link]", f"MTUBytes={interface.mtu}"]
-    return "\n".join(lines) + "\n"
 
 
 # --- the boot partition -----------------------------------------------------------------------------------------------

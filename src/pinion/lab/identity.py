@@ -14,7 +14,8 @@ from pinion.lab import apt
 from pinion.lab.processes import run
 from pinion.lab.recipes import USER, USER_ID
 from pinion.lab.state import InstanceState, write_file
-from pinion.lab.topology import Node, Port, Topology
+from pinion.lab.topology import Node, Topology
+from pinion.render.networkd import network_file
 
 #: TCP port of the package proxy on the management host (the customary one of apt-cacher-ng).
 PROXY_PORT = 3142
@@ -47,28 +48,6 @@ def machine_id(instance: str, machine: str) -> str:
     return digest.hex()
 
 
-def network_file(port: Port) -> str:
-    """The systemd.network(5) of one port: addresses at once, without waiting for a carrier, as a configured host has them."""
-    lines = [
-        "# From the plan.",
-        "[Match]",
-        f"Name={port.name}",
-        "",
-        "[Network]",
-        "DHCP=no",
-        "IPv6AcceptRA=no",
-        "LLDP=no",
-        "EmitLLDP=no",
-        "ConfigureWithoutCarrier=yes",
-        "IgnoreCarrierLoss=yes",
-        *(f"Address={address}" for address in port.addresses),
-        *(f"Gateway={gateway}" for gateway in port.gateways),
-    ]
-    if port.mtu is not None:
-        lines += ["", "[Link]", f"MTUBytes={port.mtu}"]
-    return "\n".join(lines) + "\n"
-
-
 def machine_files(
     topology: Topology,
     node: Node,
@@ -92,7 +71,9 @@ def machine_files(
     }
     for index, port in enumerate(node.ports):
         if port.addresses:
-            files[f"/etc/systemd/network/{10 + index}-{port.name}.network"] = MachineFile(network_file(port))
+            # at once, as a configured host has them
+            text = network_file(port.name, port.addresses, port.gateways, port.mtu, without_carrier=True)
+            files[f"/etc/systemd/network/{10 + index}-{port.name}.network"] = MachineFile(text)
     proxy = topology.management_host
     if proxy is not None and proxy.address is not None:
         host = f"[{proxy.address}]" if ":" in proxy.address else proxy.address

@@ -15,13 +15,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from importlib.resources import as_file, files
 from pathlib import Path
 
 from pinion.lab import apt
 from pinion.lab.errors import LabError
 from pinion.lab.mounts import mounts
 from pinion.lab.recipes import BASE, NODE, RELEASE, SWITCH, Bind, LayerRecipe
+from pinion.lab.root_builder import failure, root_builder
 from pinion.lab.state import cache_root, lock, read_json, write_json
 
 __all__ = ["BASE", "NODE", "SWITCH", "Bind", "LayerRecipe", "LayerStore"]
@@ -114,32 +114,18 @@ class LayerStore:
             "INPUT": str(scratch),
             "RELEASE": RELEASE,
         }
-        with as_file(files("pinion.lab") / "build-layer.sh") as script, log.open("wb") as output:
-            command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child=KILL",
-                       "--mount-proc", "bash", str(script)]  # fmt: skip
-            builder = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=environment,
-                pass_fds=(held,),
-                start_new_session=True,
-            )
+        with root_builder("pinion.lab", "build-layer.sh", environment, log, held) as builder:
             with self._guard:
                 self._builders.add(builder)
             try:
                 status = builder.wait(timeout=_BUILD_TIMEOUT)
             except subprocess.TimeoutExpired:
-                builder.kill()
-                builder.wait()
                 raise LabError(f"layer {recipe.name}: not built after {_BUILD_TIMEOUT:.0f} s; see {log}") from None
             finally:
                 with self._guard:
                     self._builders.discard(builder)
         if status:
-            tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-            raise LabError(f"layer {recipe.name}: build failed (exit {status}); the end of {log}:\n{tail}")
+            raise LabError(f"layer {recipe.name}: {failure(status, log)}")
 
     def stop_builders(self) -> None:
         """Kill the builds that this process has under way."""

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from pinion.lab.apt import Mirrors
-from pinion.lab.identity import Keys, MachineFile, hosts_file, machine_files, machine_id, network_file
+from pinion.lab.identity import Keys, MachineFile, hosts_file, machine_files, machine_id
 from pinion.lab.state import InstanceState
-from pinion.lab.topology import Port, Topology, topology
+from pinion.lab.topology import Topology, topology
 from pinion.plan import plan
+from pinion.render.networkd import network_file
 from pinion.site.loader import load
 
 ROOT = Path(__file__).parents[3]
@@ -38,14 +39,15 @@ def test_machine_ids_are_fixed_distinct_and_valid() -> None:
 
 
 def test_a_network_file_is_an_ini_file_with_the_plans_facts() -> None:
-    port = Port("m", "rdma0", "02:00:00:00:00:01", 9000, ("10.0.0.2/24", "fd00::2/64"), ("10.0.0.1",), False)
+    text = network_file("rdma0", ("10.0.0.2/24", "fd00::2/64"), ("10.0.0.1",), 9000, without_carrier=True)
     parser = configparser.ConfigParser(strict=False, interpolation=None)
     parser.optionxform = str  # type: ignore[assignment, method-assign]
-    parser.read_string(network_file(port))
+    parser.read_string(text)
     assert parser["Match"]["Name"] == "rdma0"
     assert parser["Link"]["MTUBytes"] == "9000"
     assert parser["Network"]["Gateway"] == "10.0.0.1"
-    text = network_file(port)
+    assert parser["Network"]["ConfigureWithoutCarrier"] == "yes"
+    assert "Carrier" not in network_file("eth0", ("10.0.0.2/24",), (), None)
     assert "Address=10.0.0.2/24\n" in text
     assert "Address=fd00::2/64\n" in text
 
