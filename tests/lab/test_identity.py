@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from lab.hosts_rack import HostsRack
 
-from pinion.plan.concerns.identity import FOLDER, SERVICE, TOKEN_FILE
+from pinion.plan.concerns.identity import FOLDER, SERVICE, TIMER, TOKEN_FILE
 from pinion.plan.concerns.site_ca import FOLDER as CA_FOLDER
 from pinion.plan.concerns.site_ca import UNIT as CA_UNIT
 from pinion.plan.programs import program_path
@@ -70,12 +70,15 @@ class IdentityRack(HostsRack):
     def later(self, name: str) -> int:
         """Run the unit on *name* as if it were `AHEAD` seconds later; its exit code."""
         folder = f"/run/systemd/system/{SERVICE}.d"
+        # A start joins a run that the timer began, and that one would not be this: so let it end, and have no more of them.
+        alone = f"systemctl stop {TIMER}; systemctl start {SERVICE} >/dev/null 2>&1\n"
         given = f"mkdir -p {folder}; cat >/run/later.py <<'END'\n{LATER}END\ncat >{folder}/later.conf <<'END'\n{DROP_IN}END\n"
         run = f"systemctl daemon-reload; systemctl start {SERVICE} >/dev/null 2>&1; echo $?\n"
         after = (
-            f"rm -r {folder} /run/later.py; systemctl daemon-reload; systemctl reset-failed {SERVICE} 2>/dev/null; true"
+            f"rm -r {folder} /run/later.py; systemctl daemon-reload; systemctl reset-failed {SERVICE} 2>/dev/null\n"
         )
-        return int(self.on(name, given + run + after).strip())
+        again = f"systemctl start {TIMER}"
+        return int(self.on(name, alone + given + run + after + again).strip())
 
     def said(self, name: str) -> str:
         """The last words of the unit on *name*."""
