@@ -10,7 +10,7 @@ UP_TOOLS := pulumi etcd kube-apiserver kube-controller-manager kube-scheduler ku
 PYTEST ?=
 # What needs no rack comes first; then what has a rack, a NetBox or an API server of its own, which waits more than it works.
 QUICK_TESTS := tests/unit tests/errors tests/golden
-WORKERS := -n 2 --dist loadscope
+WORKERS := -n 4 --dist loadscope
 RUN := bin/pinion-env
 
 .PHONY: help up down test test-vm lint lint-ruff lint-types lint-imports lint-yaml lint-ansible lint-charts lock env host bootstrap tools shell clean

@@ -164,8 +164,14 @@ class _Run:
             session = f"{PREFIX}{self._owner}-{secrets.token_hex(4)}"
             try:
                 self._commit(shell, session, eos_commands(state, self._want, self._previous), before)
-            except (CommandRefusedError, _OvertakenError):
+            except _OvertakenError:
                 self._abort(shell, session)
+                raise
+            except CommandRefusedError as error:
+                gone = all(known.name != session for known in sessions(shell, self._called))
+                self._abort(shell, session)
+                if gone:  # between its end and its commit nobody is in it: to another machine's run it looks like a dead one's
+                    raise _OvertakenError(f"another run cleared configuration session {session} away") from error
                 raise
         self._confirm(session)
         return diff

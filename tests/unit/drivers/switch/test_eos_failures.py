@@ -25,6 +25,7 @@ from pinion.drivers.switch import (
     SwitchBusyError,
     SwitchUnreachableError,
 )
+from pinion.drivers.switch.eos_shell import EosShell
 from pinion.drivers.switch.state import wanted
 from pinion.lab.switch.loopback import LoopbackSwitch
 
@@ -235,6 +236,27 @@ def test_an_edit_by_hand_at_the_same_moment_is_not_lost(eos: LoopbackBench) -> N
     eos.driver().apply(plan)
     state = eos.driver().read()
     assert [vid for vid in edits if state.vlan(vid) is None] == []
+
+
+def test_a_session_that_another_run_clears_away_is_made_anew(
+    eos: LoopbackBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between a session's last line and its commit nobody is in it: a run of another machine takes it for a dead one's."""
+    plain = EosShell.command
+    cleared: list[str] = []
+
+    def command(shell: EosShell, text: str) -> str:
+        if not cleared and text.startswith("show session-config named "):
+            cleared.append(text.split()[3])
+            eos.console(f"configure session {cleared[0]} abort")
+        return plain(shell, text)
+
+    monkeypatch.setattr(EosShell, "command", command)
+    with pytest.raises(SwitchBusyError, match="another run cleared configuration session pinion-"):
+        eos.driver(attempts=1).apply(small_plan())
+    cleared.clear()
+    eos.driver(attempts=2).apply(small_plan())
+    assert eos.driver().read() == wanted(small_plan())
 
 
 class _in_session:  # noqa: N801 - reads as a phrase
