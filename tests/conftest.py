@@ -19,8 +19,8 @@ settings.load_profile("pinion")
 
 #: Folders whose tests share one server or rack for the whole run: one worker takes all of such a folder.
 SHARING = ("cluster", "netbox", "scenarios")
-#: Folders that a run with several workers begins with, so that none of them is left to one worker at the end.
-LONGEST = ("scenarios", "netbox")
+#: Folders and files that a run with several workers begins with, so that none of them is left to one worker at the end.
+LONGEST = ("scenarios", "netbox", "test_hosts.py", "test_kill.py", "test_netbox_stack.py", "test_eos_kills.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,8 +56,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> TogetherS
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first; tests that take minutes each are skipped unless CI_FULL=1, and the summary says so."""
-    rank = {folder: place for place, folder in enumerate(LONGEST)}
-    items.sort(key=lambda item: rank.get(item.path.parent.name, len(rank)))
+    rank = {name: place for place, name in enumerate(LONGEST)}
+    last = len(rank)
+    items.sort(key=lambda item: min(rank.get(item.path.name, last), rank.get(item.path.parent.name, last)))
     if FULL:
         return
     for item in items:
