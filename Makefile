@@ -8,9 +8,10 @@ SITE ?= lab
 UP_TOOLS := pulumi etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy helm kubectl step-ca
 # More options for pytest: make test PYTEST='-m "not lab" -x'
 PYTEST ?=
-# What needs no rack comes first; then what has a rack, a NetBox or an API server of its own, which waits more than it works.
+# What needs no rack comes first, and waits more than it works; then what has a rack, a NetBox or an API server of its own.
 QUICK_TESTS := tests/unit tests/errors tests/golden
-WORKERS := -n 4 --dist loadscope
+QUICK_WORKERS := -n 4 --dist loadscope
+WORKERS := -n 2 --dist loadscope
 RUN := bin/pinion-env
 
 .PHONY: help up down test test-vm lint lint-ruff lint-types lint-imports lint-yaml lint-ansible lint-charts lock env host bootstrap tools shell clean
@@ -30,7 +31,7 @@ ifdef PYTEST
 	@$(RUN) python -m pytest -rs $(PYTEST)
 else
 	@failed=0; \
-	$(RUN) python -m pytest -rs -q $(WORKERS) --durations=10 $(QUICK_TESTS) || failed=1; \
+	$(RUN) python -m pytest -rs -q $(QUICK_WORKERS) --durations=10 $(QUICK_TESTS) || failed=1; \
 	$(RUN) python -m pytest -rs -v $(WORKERS) --durations=25 $(addprefix --ignore=,$(QUICK_TESTS)) || failed=1; \
 	exit $$failed
 endif

@@ -104,10 +104,14 @@ class SmallRack:
         return {name: process.pid for name, process in found.items() if process is not None}
 
     def ping(self, machine: str, address: str) -> bool:
-        """Whether *machine* reaches *address*."""
+        """Whether *machine* reaches *address* at once."""
         return (
             self.machine(machine).run(["ping", "-c", "2", "-i", "0.2", "-W", "1", address], check=False).returncode == 0
         )
+
+    def reaches(self, machine: str, address: str) -> bool:
+        """Whether *machine* reaches *address* before long: a busy machine's answers take their time."""
+        return self.machine(machine).run(["ping", "-c", "1", "-w", "30", address], check=False).returncode == 0
 
 
 def traces(racks: Sequence[SmallRack]) -> list[str]:

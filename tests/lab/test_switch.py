@@ -89,7 +89,7 @@ def test_out_of_the_box_nobody_reaches_anybody(fabric: Fabric) -> None:
         ("mgmt-1", OTHER_GATEWAY),
     ):
         assert not fabric.rack.ping(machine, address), (machine, address)
-    assert fabric.rack.ping("mgmt-1", SWITCH_OUT_OF_BAND), "out-of-band is another network"
+    assert fabric.rack.reaches("mgmt-1", SWITCH_OUT_OF_BAND), "out-of-band is another network"
 
 
 def test_the_plan_is_applied_over_ssh_and_saved(fabric: Fabric) -> None:
@@ -103,7 +103,7 @@ def test_then_vlans_connect_and_the_switch_routes_between_them(fabric: Fabric) -
         ("pi-01", PI_2), ("pi-02", PI_1), ("pi-01", GATEWAY), ("mgmt-1", OTHER_GATEWAY), ("mgmt-1", PI_1), ("pi-02", MANAGEMENT),
         ("pi-01", OTHER_GATEWAY),
     ):  # fmt: skip
-        assert fabric.rack.ping(machine, address), (machine, address)
+        assert fabric.rack.reaches(machine, address), (machine, address)
 
 
 def test_the_fabric_never_reaches_the_out_of_band_network_nor_the_switch_itself(fabric: Fabric) -> None:
@@ -124,13 +124,13 @@ def test_a_port_moved_by_hand_is_cut_off_found_and_repaired(fabric: Fabric) -> N
     fabric.console("configure", "interface Ethernet2", "switchport access vlan 100", "end")
     assert not fabric.rack.ping("pi-01", PI_2), "two VLANs of one switch"
     assert not fabric.rack.ping("mgmt-1", PI_2)
-    assert fabric.rack.ping("mgmt-1", PI_1)
+    assert fabric.rack.reaches("mgmt-1", PI_1)
     assert fabric.driver("diff")["changes"] == [
         "port Ethernet2 (pis.pi 2): access VLAN 100 -> 101",
         "start-up configuration out of date -> saved",
     ]
     fabric.driver("apply")
-    assert fabric.rack.ping("pi-01", PI_2)
+    assert fabric.rack.reaches("pi-01", PI_2)
 
 
 def test_a_shut_port_has_no_link_at_the_far_end(fabric: Fabric) -> None:
@@ -156,7 +156,7 @@ def test_frames_on_a_trunk_carry_their_vlan_and_an_access_port_takes_no_tagged_o
 
 
 def test_the_switch_learned_where_the_hosts_are(fabric: Fabric) -> None:
-    assert fabric.rack.ping("mgmt-1", PI_1)
+    assert fabric.rack.reaches("mgmt-1", PI_1)
     mac = fabric.rack.machine("pi-01").run(["cat", "/sys/class/net/eth0/address"]).stdout.strip().replace(":", "")
     row = next(
         line for line in fabric.console("show mac address-table").splitlines() if mac[:4] in line and mac[8:] in line
@@ -195,7 +195,7 @@ def test_a_cable_plugged_in_later_is_used(fabric: Fabric) -> None:
     finally:
         network(["ip", "link", "del", "Ethernet5"])
         fabric.driver("apply")
-    assert fabric.rack.ping("pi-01", PI_2)
+    assert fabric.rack.reaches("pi-01", PI_2)
 
 
 def test_a_change_that_cuts_off_the_switch_undoes_itself(fabric: Fabric) -> None:
@@ -236,14 +236,14 @@ def test_a_power_cycle_keeps_what_was_saved_and_only_that(fabric: Fabric) -> Non
     fabric.rack.run("down")
     fabric.rack.run("up", "--parts", "switch", timeout=800)
     assert fabric.driver("read") == wanted(fabric.plan).model_dump(mode="json")
-    assert fabric.rack.ping("mgmt-1", PI_1)
+    assert fabric.rack.reaches("mgmt-1", PI_1)
 
 
 def test_undo_takes_the_fabric_away_and_leaves_the_login(fabric: Fabric) -> None:
     assert fabric.driver("undo")["left"] == ["ip routing"]
     for machine, address in (("mgmt-1", PI_1), ("pi-01", PI_2), ("pi-01", GATEWAY)):
         assert not fabric.rack.ping(machine, address), (machine, address)
-    assert fabric.rack.ping("mgmt-1", SWITCH_OUT_OF_BAND)
+    assert fabric.rack.reaches("mgmt-1", SWITCH_OUT_OF_BAND)
 
 
 @pytest.fixture(scope="module")
