@@ -110,8 +110,9 @@ def _claims(plan: Plan, device: DevicePlan, given: Given, identity: str, disk: L
         yield "token", "the enrolment token is there for root alone, or has brought a certificate", "yes", command, True
     yield "identity", "the identity that was placed is", identity, _noted(), False
     seed = f"/dev/disk/by-partuuid/{disk.partuuid(SEED)}"
-    left = f"test -b {seed} && grep -a -c -e 'PRIVATE KEY' {seed}"
-    yield "seed.wiped", "private keys left on the seed partition", "0", left, True
+    # the token's name is in the tar before the token
+    left = f"test -b {seed} && grep -a -c -e 'PRIVATE KEY' -e '{SEED_TOKEN_FILE.lstrip('/')}' {seed}"
+    yield "seed.wiped", "lines with a private key or a token left on the seed partition", "0", left, True
     yield "root.grown", "the root reaches the end of the card", "yes", _grown(disk), False
     # it asks the authority until it has a certificate, and says that it has none: no fault of the image
     failed = f"systemctl --failed --no-legend --plain | grep -cv '^{SERVICE} '"

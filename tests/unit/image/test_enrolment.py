@@ -335,6 +335,7 @@ def test_the_command_makes_root_and_token_and_tells_until_when(
     seed = disk.take(image, small_base.disk[SEED].start, "identity.tar")
     assert token.encode() in seed
     assert authority.root.encode() in seed
+    assert read(token).ends - read(token).begins == LIFE_SECONDS
     ends = dt.datetime.fromtimestamp(read(token).ends, dt.UTC)
     assert f"enrols itself at its first boot, until {ends:%Y-%m-%d %H:%M} UTC" in words
     assert data["enrolment"] == {"at_first_boot": True, "token_until": ends.isoformat(), "why_not": None}
