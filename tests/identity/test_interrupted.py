@@ -81,13 +81,16 @@ def test_killed_at_any_step_of_an_enrolment_the_next_run_converges(tmp_path: Pat
 
 
 @pytest.mark.timeout(600)
-def test_killed_at_any_step_a_token_from_an_image_is_used_by_a_later_run_or_was_used_up(
+def test_killed_on_the_way_a_token_from_an_image_is_used_by_a_later_run_or_was_used_up(
     tmp_path: Path, ca: StepCa
 ) -> None:
-    """What the next look of the timer finds: a certificate, a token that still works, or one that the authority has seen."""
-    step, by_themselves, used_up = 0, 0, 0
+    """What the next look of the timer finds: a certificate, a token that still works, or one that the authority has seen.
+
+    The steps are those of an enrolment with any token, which the test before goes through one by one: here every third.
+    """
+    step, by_themselves, used_up = -1, 0, 0
     while True:
-        step += 1
+        step += 3
         host = Host(tmp_path / str(step), ca)
         host.seeded()
         code = killed_at(step, host, "renew")
@@ -109,7 +112,7 @@ def test_killed_at_any_step_a_token_from_an_image_is_used_by_a_later_run_or_was_
             assert host.run("enrol").returncode == 0
         host.assert_whole()
         assert_tidy(host)
-    assert by_themselves > 20, "killed before the request was sent, or once the certificate was in use"
+    assert by_themselves > 7, "killed before the request was sent, or once the certificate was in use"
     assert used_up > 0, "killed in between: the one moment that takes an operator"
 
 
