@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -43,7 +43,15 @@ def free_port() -> int:
 class StepCa:
     """One authority and its step-ca; it can be stopped and started again."""
 
-    def __init__(self, folder: Path, authority: Authority, lifetime: int = LIFETIME) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        authority: Authority,
+        lifetime: int = LIFETIME,
+        *,
+        domain: str = DOMAIN,
+        networks: Sequence[str] = NETWORKS,
+    ) -> None:
         self.folder, self.authority, self.port = folder, authority, free_port()
         self.url = f"https://127.0.0.1:{self.port}"
         self.log = folder / "step-ca.log"
@@ -55,11 +63,11 @@ class StepCa:
             "intermediate.crt": authority.intermediate,
             "intermediate.key": authority.intermediate_key,
             "ca.json": site_ca.configuration(
-                ["127.0.0.1", f"ca.{DOMAIN}"],
+                ["127.0.0.1", f"ca.{domain}"],
                 f"127.0.0.1:{self.port}",
                 lifetime,
-                DOMAIN,
-                NETWORKS,
+                domain,
+                networks,
                 folder=str(folder),
                 data=str(data),
             ).replace(site_ca.KEY_PLACEHOLDER, json.dumps(authority.provisioner)),
@@ -104,6 +112,7 @@ class Host:
         self.folder, self.ca = folder, ca
         self.names = (f"{name}.{DOMAIN}", "10.77.100.11")
         self.data, self.token_file = folder / "data", folder / "run" / "token"
+        self.seed_token_file = self.data / "enrolment-token"
         self.metrics_file = folder / "textfiles" / "identity.prom"
         self.metrics_file.parent.mkdir(parents=True)
         self.token_file.parent.mkdir(parents=True)
@@ -114,6 +123,7 @@ class Host:
             "lifetime": LIFETIME,
             "folder": str(self.data),
             "token": str(self.token_file),
+            "seed_token": str(self.seed_token_file),
             "metrics": str(self.metrics_file),
             "reload": [],
             "wait": 0,
@@ -138,6 +148,14 @@ class Host:
     def give(self, token: str) -> None:
         self.token_file.write_text(token)
         self.token_file.chmod(0o600)
+
+    def seeded(self, names: tuple[str, ...] | None = None, seconds: int = 300) -> str:
+        """Give the host a new token as its image does; what it is."""
+        made = enrolment(self.ca.authority, self.ca.url, names or self.names, seconds)
+        self.data.mkdir(exist_ok=True)
+        self.seed_token_file.write_text(made)
+        self.seed_token_file.chmod(0o600)
+        return made
 
     def run(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run the program as its unit does."""

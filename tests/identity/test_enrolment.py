@@ -160,7 +160,7 @@ def test_a_token_for_another_host_is_refused_here_and_by_the_authority(
     # A host that lies to itself: the program does not look, the authority does.
     token = enrolment(ca.authority, ca.url, other)
     host.give(token)
-    monkeypatch.setattr(program, "read_token", lambda _: token)
+    monkeypatch.setattr(program, "read_token", lambda *_: token)
     assert host.run_at(program, "enrol", time.time) == 1
     assert "the authority refuses: 403" in capsys.readouterr().err
     assert not host.current.exists()

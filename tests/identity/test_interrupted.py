@@ -81,6 +81,42 @@ def test_killed_at_any_step_of_an_enrolment_the_next_run_converges(tmp_path: Pat
 
 
 @pytest.mark.timeout(600)
+def test_killed_on_the_way_a_token_from_an_image_is_used_by_a_later_run_or_was_used_up(
+    tmp_path: Path, ca: StepCa
+) -> None:
+    """What the next look of the timer finds: a certificate, a token that still works, or one that the authority has seen.
+
+    The steps are those of an enrolment with any token, which the test before goes through one by one: here every third.
+    """
+    step, by_themselves, used_up = -1, 0, 0
+    while True:
+        step += 3
+        host = Host(tmp_path / str(step), ca)
+        host.seeded()
+        code = killed_at(step, host, "renew")
+        if code != -9:
+            assert code == 0
+            break
+        if host.current.exists():
+            host.assert_whole()
+        else:
+            assert host.seed_token_file.exists(), f"killed at step {step}: it has neither token nor certificate"
+        done = host.run("renew")
+        assert not host.seed_token_file.exists(), f"after a kill at step {step}: {done.stderr}"
+        if done.returncode == 0:
+            by_themselves += 1
+        else:
+            used_up += 1
+            assert "the authority refuses: 401" in done.stderr, f"after a kill at step {step}: {done.stderr}"
+            host.token()  # as the next converge run does
+            assert host.run("enrol").returncode == 0
+        host.assert_whole()
+        assert_tidy(host)
+    assert by_themselves > 7, "killed before the request was sent, or once the certificate was in use"
+    assert used_up > 0, "killed in between: the one moment that takes an operator"
+
+
+@pytest.mark.timeout(600)
 def test_killed_at_any_step_of_a_renewal_a_good_certificate_is_in_use_all_the_time(tmp_path: Path, ca: StepCa) -> None:
     host = Host(tmp_path, ca)
     host.enrolled()

@@ -24,6 +24,7 @@ import pytest
 from pinion.checks.hosts import host_checks
 from pinion.checks.probers import run_all
 from pinion.checks.probers.hosts import SshAccess, host_prober
+from pinion.drivers.identity.authority import Authority
 from pinion.image import base as bases
 from pinion.image.disk import digest
 from pinion.image.errors import ImageError
@@ -33,7 +34,6 @@ from pinion.image.signing import Signer, prehash, verify
 from pinion.image.store import Store
 from pinion.image.trial import Trial, try_node
 from pinion.image.vm import Running, running
-from pinion.lab.pki import authority
 from pinion.plan import plan as compile_plan
 from pinion.plan.model import HostPlan, Plan
 from pinion.site.catalog import Evidence
@@ -81,11 +81,12 @@ def base(store: Store) -> bases.Base:
 
 
 @pytest.fixture(scope="module")
-def supplied(store: Store) -> Supplied:
-    """What a site's operator hands out: a root certificate, and a token that the image does not look into."""
-    token = store.state / "token"
-    token.write_text("eyJ0b2tlbiI6Im9wYXF1ZSJ9")
-    return Supplied(root_ca=authority(store.state).certificate, token=token)
+def supplied(store: Store, plan: Plan) -> Supplied:
+    """The site's authority on the operator's machine: root certificate and token come from it."""
+    assert plan.authority is not None
+    made = Authority(store.state / "authority")
+    made.make(plan.site, plan.authority.domain, plan.authority.networks)
+    return Supplied(authority=made.folder)
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +145,7 @@ def test_it_starts_and_is_the_node(trial: Trial) -> None:
     ]
     assert failed == []
     ids = {found.check.id.removeprefix(f"image.{NODE}.") for found in trial.findings}
+    assert {check for check in (found.check.id for found in trial.findings) if ".identity.unit." in check}
     assert {
         "hostname",
         "addresses",

@@ -74,9 +74,7 @@ class IdentityRack(HostsRack):
         alone = f"systemctl stop {TIMER}; systemctl start {SERVICE} >/dev/null 2>&1\n"
         given = f"mkdir -p {folder}; cat >/run/later.py <<'END'\n{LATER}END\ncat >{folder}/later.conf <<'END'\n{DROP_IN}END\n"
         run = f"systemctl daemon-reload; systemctl start {SERVICE} >/dev/null 2>&1; echo $?\n"
-        after = (
-            f"rm -r {folder} /run/later.py; systemctl daemon-reload; systemctl reset-failed {SERVICE} 2>/dev/null\n"
-        )
+        after = f"rm -r {folder} /run/later.py; systemctl daemon-reload; systemctl reset-failed {SERVICE} 2>/dev/null\n"
         again = f"systemctl start {TIMER}"
         return int(self.on(name, alone + given + run + after + again).strip())
 

@@ -12,11 +12,12 @@ from datetime import UTC, datetime
 import click
 
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
+from pinion.cli.token_life import token_life
 from pinion.drivers.hosts.inventory import login, ssh_options
 from pinion.drivers.identity.authority import Authority
 from pinion.drivers.identity.place import AuthorityError, folder_of
 from pinion.drivers.identity.revoking import revoke as revoke_serial
-from pinion.drivers.identity.tokens import ENROLMENT_SECONDS, enrolment
+from pinion.drivers.identity.tokens import enrolment
 from pinion.plan import Plan, identity
 from pinion.plan import plan as compile_plan
 from pinion.plan.concerns.identity import FOLDER
@@ -61,11 +62,13 @@ def init(site: str, as_json: bool) -> None:
 @commands.command(epilog="\b\nExample:\n  pinion identity token dc-rack-12 pi-03 >pi-03.token")
 @click.argument("site")
 @click.argument("node")
+@token_life("--life", "15min")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def token(site: str, node: str, as_json: bool) -> None:
-    """Print a token with which NODE of SITE gets one certificate, within a quarter of an hour. A secret: send it to a file of mode 0600.
+def token(site: str, node: str, token_life: float, as_json: bool) -> None:
+    """Print a token with which NODE of SITE gets one certificate. A secret: send it to a file of mode 0600.
 
-    `pinion converge` hands tokens to hosts by itself; this is for a host that it cannot reach yet.
+    `pinion converge` hands tokens to hosts by itself, and `pinion image build` puts them into images; this is for a host that neither
+    reaches from here.
     """
     _, loaded = load_or_exit(site, as_json=as_json)
     plan = compile_plan(loaded)
@@ -73,11 +76,11 @@ def token(site: str, node: str, as_json: bool) -> None:
     names = identity.names(loaded, plan.device(node), plan.vlans)
     authority = Authority(folder_of(loaded.site, os.environ))
     try:
-        made, root = enrolment(authority, _stated(plan).url, names), authority.fingerprint
+        made, root = enrolment(authority, _stated(plan).url, names, int(token_life)), authority.fingerprint
     except AuthorityError as error:
         raise _could_not(error) from error
     if as_json:
-        said = {"node": node, "names": names, "token": made, "seconds": ENROLMENT_SECONDS, "fingerprint": root}
+        said = {"node": node, "names": names, "token": made, "seconds": int(token_life), "fingerprint": root}
         click.echo(json.dumps(said))
     else:
         if sys.stdout.isatty():

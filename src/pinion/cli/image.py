@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -17,8 +19,11 @@ import click
 from pinion.checks.model import Finding, Outcome
 from pinion.checks.report import told as finding_told
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
+from pinion.cli.token_life import token_life as token_life_option
 from pinion.drivers.hosts.inventory import login
+from pinion.drivers.identity.place import folder_of
 from pinion.image import base as bases
+from pinion.image.enrolment import handed_out
 from pinion.image.errors import ImageError
 from pinion.image.identity import node_of
 from pinion.image.node import NodeImage, Supplied
@@ -63,13 +68,26 @@ _FILES = (
         "Public SSH key that may log in; may be repeated. Default: PINION_SSH_KEY's, else our own.",
     ),
     ("--user-ca", "user_ca", False, "Public key of the SSH authority whose certificates may log in."),
-    ("--root-ca", "root_ca", False, "The site's root certificate (PEM), which the node trusts."),
-    ("--token", "token", False, "One-time token with which the node asks the site CA; for one --node."),
+    (
+        "--root-ca",
+        "root_ca",
+        False,
+        "The site's root certificate (PEM), which the node trusts. Default: that of the site's authority on this machine.",
+    ),
+    (
+        "--token",
+        "token",
+        False,
+        "One-time token with which the node asks the site's authority; for one --node. Default: made by the authority on this machine.",
+    ),
 )
+#: How long a token in an image counts (`pinion.image.enrolment.LIFE_SECONDS`): a week.
+_TOKEN_LIFE = "168h"
 
 
 def _supplied(command: Callable[P, R]) -> Callable[P, R]:
     """The options that say what a node gets."""
+    command = token_life_option("--token-life", _TOKEN_LIFE)(command)
     for option, name, multiple, text in reversed(_FILES):
         path = click.Path(path_type=Path, dir_okay=False, exists=True)
         command = click.option(option, name, multiple=multiple, type=path, metavar="FILE", help=text)(command)
@@ -80,6 +98,7 @@ def _supplied(command: Callable[P, R]) -> Callable[P, R]:
     epilog="""\b
 Examples:
   pinion image build dc-rack-12
+  pinion image build dc-rack-12 --node pi-01 --token-life 24h
   pinion image build dc-rack-12 --node pi-01 --root-ca site-ca.crt --token pi-01.token
   pinion image build dc-rack-12 --update        the newest packages, recorded anew
 """
@@ -99,6 +118,7 @@ def build(
     user_ca: Path | None,
     root_ca: Path | None,
     token: Path | None,
+    token_life: float,
     update: bool,
     rebuild: bool,
     as_json: bool,
@@ -107,7 +127,7 @@ def build(
     if token is not None and len(nodes) != 1:
         raise click.UsageError("--token is good for one node: name it with --node")
     plan = _plan(site, nodes, as_json=as_json)
-    supplied = _with_login(Supplied(admin_keys, user_ca, root_ca, token))
+    supplied = _by_default(plan, Supplied(admin_keys, user_ca, root_ca, token, token_life=token_life))
     _obtain(_BUILD_TOOLS)
     progress = Progress()
     with _Failing():
@@ -129,8 +149,7 @@ def build(
     )
     for node in made:
         click.echo(f"{node.node}  {node.path}\n       sha256 {node.sha256}")
-    if made and supplied.root_ca is None:
-        click.echo("note: no root certificate was given (--root-ca): the nodes trust public authorities only")
+        click.echo(_enrolment_told(node))
 
 
 @image.command(
@@ -160,6 +179,7 @@ def test(
     user_ca: Path | None,
     root_ca: Path | None,
     token: Path | None,
+    token_life: float,
     patience: float,
     show_all: bool,
     as_json: bool,
@@ -170,7 +190,7 @@ def test(
     """
     plan = _plan(site, (node,) if node else (), as_json=as_json)
     chosen = node or _first_pi(plan)
-    supplied = _with_login(Supplied(admin_keys, user_ca, root_ca, token))
+    supplied = _by_default(plan, Supplied(admin_keys, user_ca, root_ca, token, token_life=token_life))
     _obtain((*_BUILD_TOOLS, *_TEST_TOOLS))
     with _Failing():
         trial = try_node(Store.of(plan.site), plan, chosen, supplied, login().key, Progress().say, patience=patience)
@@ -210,6 +230,7 @@ def write_(
     user_ca: Path | None,
     root_ca: Path | None,
     token: Path | None,
+    token_life: float,
     yes: str | None,
     as_json: bool,
 ) -> None:
@@ -218,7 +239,7 @@ def write_(
     Refuses a mounted or system disk, a partition, a read-only or too small device.
     """
     plan = _plan(site, (node,), as_json=as_json)
-    supplied = _with_login(Supplied(admin_keys, user_ca, root_ca, token))
+    supplied = _by_default(plan, Supplied(admin_keys, user_ca, root_ca, token, token_life=token_life))
     progress = Progress()
     with _Failing():
         target = card(device)
@@ -231,6 +252,8 @@ def write_(
         made = build_node(store, plan, bases.ensure(store, progress.say), node, supplied, progress.say)
         _refuse(facts, refusals(facts, made.size))
         _agree(facts, node, yes)
+        # it works once: from here on it is this card's
+        handed_out(store, node)
         started = time.monotonic()
         write(made.path, made.sha256, target, facts, _speaking(progress, node))
     seconds = time.monotonic() - started
@@ -245,6 +268,7 @@ def write_(
         click.echo(
             f"{node} is on {facts.path}: {made.size} bytes written and read back in {seconds:.0f} s, sha256 {made.sha256}"
         )
+        click.echo(_enrolment_told(made))
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------
@@ -278,12 +302,13 @@ def _first_pi(plan: Plan) -> str:
     raise click.BadParameter(f"{plan.site} has no Pis, and images are for Pis", param_hint="SITE")
 
 
-def _with_login(supplied: Supplied) -> Supplied:
-    """The operator's own key where none was named."""
+def _by_default(plan: Plan, supplied: Supplied) -> Supplied:
+    """The operator's own key where none was named, and where this machine keeps the site's authority."""
+    supplied = replace(supplied, authority=folder_of(plan.site, os.environ))
     key = login().key
     if supplied.admin_keys or key is None or not Path(f"{key}.pub").exists():
         return supplied
-    return Supplied((Path(f"{key}.pub"),), supplied.user_ca, supplied.root_ca, supplied.token)
+    return replace(supplied, admin_keys=(Path(f"{key}.pub"),))
 
 
 def _obtain(programs: tuple[str, ...]) -> None:
@@ -339,13 +364,35 @@ def _speaking(progress: Progress, node: str) -> Callable[[str, int, int], None]:
 
 
 def _node_json(node: NodeImage) -> dict[str, object]:
+    ends = node.enrolment.ends
     return {
         "node": node.node,
         "image": str(node.path),
         "sha256": node.sha256,
         "size": node.size,
         "identity": node.identity,
+        "enrolment": {
+            "at_first_boot": node.enrolment.token is not None,
+            "token_until": datetime.fromtimestamp(ends, UTC).isoformat() if ends is not None else None,
+            "why_not": node.enrolment.why_not,
+        },
     }
+
+
+def _enrolment_told(node: NodeImage) -> str:
+    """Whether the node gets its certificate by itself, and what to do when it does not."""
+    found = node.enrolment
+    if found.ends is not None:
+        until = f"{datetime.fromtimestamp(found.ends, UTC):%Y-%m-%d %H:%M UTC}"
+        return f"       enrols itself at its first boot, until {until}; its token works once, so for one card"
+    if found.why_not is not None:
+        later = "Or leave it to `pinion converge`, which enrols the hosts that it reaches"
+        return f"note: {node.node} will not enrol itself: {found.why_not}. {later}"
+    if found.root is None:
+        return f"note: {node.node} trusts public authorities only: the site states no concern `identity`, and no --root-ca was given"
+    return (
+        "       trusts the root certificate that was given; the site states no certificate for it (concern `identity`)"
+    )
 
 
 def _trial_json(trial: Trial) -> dict[str, object]:

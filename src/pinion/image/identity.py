@@ -1,7 +1,7 @@
 """Who a node is: the files that its seed partition puts on the base image, and the seed itself. Pure, but for the keys that it is given.
 
 The seed is a FAT file system with ``identity.tar`` (plain files with owner and mode) and ``identity.json`` (site, node, SHA-256 of the
-tar). `pinion.services.node_programs.first_boot` is what reads it.
+tar, and the units that the first boot enables). `pinion.services.node_programs.first_boot` is what reads it.
 """
 
 from __future__ import annotations
@@ -10,20 +10,23 @@ import hashlib
 import io
 import ipaddress
 import json
+import re
 import tarfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from pinion.image import enrolment
 from pinion.image.errors import ImageError
 from pinion.image.recipe import USER, USER_ID
+from pinion.plan.concerns.base import CHRONY_FILE
+from pinion.plan.concerns.identity import ROOT_CA_FILE, SEED_TOKEN_FILE
 from pinion.plan.context import PI_COMMAND_LINE
 from pinion.plan.model import DeviceKind, DevicePlan, InterfacePlan, Plan
 from pinion.render.networkd import network_file
 
 CONFIG_FILE = "/boot/firmware/config.txt"
-ROOT_CA_FILE = "/usr/local/share/ca-certificates/pinion-site.crt"
 USER_CA_FILE = "/etc/ssh/pinion-user-ca.pub"
-TOKEN_FILE = "/etc/pinion/enrolment-token"
+TIME_FILE = "/etc/systemd/timesyncd.conf.d/10-pinion.conf"
 HOST_KEY_FILE = "/etc/ssh/ssh_host_ed25519_key"
 #: For a site that does not state `pi_boot`: as little as starts the kernel (Raspberry Pi documentation, config.txt).
 _LEAST_CONFIG = (
@@ -45,16 +48,16 @@ class SeedFile:
 class Given:
     """What a node gets from its site's operator. *host_key* is OpenSSH's private key file, *host_key_public* its public half.
 
-    *authorized* are the keys that may log in, *user_ca* the authority whose certificates may; *root_ca* is PEM. *token* is opaque here:
-    what enrolment at the site's CA asks for. *sources* is apt's deb822, None where a concern brings it.
+    *authorized* are the keys that may log in, *user_ca* the authority whose certificates may; *root_ca* is PEM. *token* works once, at
+    the authority of *root_ca*; None for a node that does not enrol itself. *sources* is apt's deb822, None where a concern brings it.
     """
 
-    host_key: bytes
+    host_key: bytes = field(repr=False)
     host_key_public: str
     authorized: tuple[str, ...]
     user_ca: str | None = None
     root_ca: bytes | None = None
-    token: bytes | None = None
+    token: bytes | None = field(default=None, repr=False)
     sources: str | None = None
 
 
@@ -85,6 +88,9 @@ def identity(plan: Plan, device: DevicePlan, given: Given) -> tuple[SeedFile, ..
             path = f"/etc/systemd/network/{10 + number}-{interface.name}.network"
             text = network_file(interface.name, interface.addresses, gateways(plan, interface), interface.mtu)
             files.append(SeedFile(path, text.encode()))
+    if servers := time_servers(plan, device.name):
+        text = f"# Until the concern base brings chrony.\n[Time]\nNTP={' '.join(servers)}\n"
+        files.append(SeedFile(TIME_FILE, text.encode()))
     if given.authorized:
         text = "".join(f"{line}\n" for line in given.authorized)
         files.append(SeedFile(f"/home/{USER}/.ssh/authorized_keys", text.encode(), 0o600, USER_ID))
@@ -95,8 +101,10 @@ def identity(plan: Plan, device: DevicePlan, given: Given) -> tuple[SeedFile, ..
         )
     if given.root_ca is not None:
         files.append(SeedFile(ROOT_CA_FILE, given.root_ca))
-    if given.token is not None:
-        files.append(SeedFile(TOKEN_FILE, given.token, 0o600))
+        if given.token is not None:
+            brought = enrolment.files(plan, device.name, given.root_ca)
+            files += [SeedFile(file.path, file.content.encode(), int(file.mode, 8)) for file in brought]
+            files.append(SeedFile(SEED_TOKEN_FILE, given.token, 0o600))
     if given.sources is not None:
         files.append(SeedFile("/etc/apt/sources.list.d/debian.sources", given.sources.encode()))
     return tuple(sorted(files, key=lambda file: file.path))
@@ -111,6 +119,13 @@ def hosts_file(plan: Plan) -> str:
         if device.primary_address is not None
     ]
     return "\n".join(lines) + "\n"
+
+
+def time_servers(plan: Plan, node: str) -> tuple[str, ...]:
+    """Whom the node asks for the time once it is converged; it must know it before, for no certificate can be judged without."""
+    host = next(host for host in plan.hosts if host.name == node)
+    texts = [file.content for concern in host.concerns.values() for file in concern.files if file.path == CHRONY_FILE]
+    return tuple(name for text in texts for name in re.findall(r"^(?:server|pool) (\S+)", text, re.MULTILINE))
 
 
 def gateways(plan: Plan, interface: InterfacePlan) -> tuple[str, ...]:
@@ -170,5 +185,12 @@ def seed_files(plan: Plan, node: str, files: Sequence[SeedFile], epoch: int) -> 
             entry.uid = entry.gid = file.owner
             tar.addfile(entry, io.BytesIO(file.content))
     archive = stream.getvalue()
-    stated = {"format": 1, "site": plan.site, "node": node, "sha256": hashlib.sha256(archive).hexdigest()}
+    stated: dict[str, object] = {
+        "format": 1,
+        "site": plan.site,
+        "node": node,
+        "sha256": hashlib.sha256(archive).hexdigest(),
+    }
+    if any(file.path == SEED_TOKEN_FILE for file in files):
+        stated["units"] = enrolment.units(plan, node)
     return {"identity.tar": archive, "identity.json": (json.dumps(stated, indent=1, sort_keys=True) + "\n").encode()}

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pinion.image.base import Base
 from pinion.image.disk import copy_sparse, digest, embed, fat, put
+from pinion.image.enrolment import LIFE_SECONDS, Enrolment, Sources, enrolment
 from pinion.image.errors import ImageError
 from pinion.image.identity import Given, command_line, config_txt, identity, node_of, seed_files
 from pinion.image.layout import BOOT, LABELS, ROOT, SEED
@@ -29,7 +31,7 @@ from pinion.plan.model import DevicePlan, Plan
 
 @dataclass(frozen=True, slots=True)
 class NodeImage:
-    """The image of one node. *identity* is the SHA-256 of what its seed places."""
+    """The image of one node. *identity* is the SHA-256 of what its seed places, *enrolment* what it gets its certificate with."""
 
     node: str
     path: Path
@@ -37,16 +39,19 @@ class NodeImage:
     size: int
     sha256: str
     identity: str
+    enrolment: Enrolment
 
 
 @dataclass(frozen=True, slots=True)
 class Supplied:
-    """What the operator named on the command line: files, each or none."""
+    """What the operator named on the command line: files, each or none; where the site's *authority* lies; seconds that a token counts."""
 
     admin_keys: tuple[Path, ...] = ()
     user_ca: Path | None = None
     root_ca: Path | None = None
     token: Path | None = None
+    authority: Path | None = None
+    token_life: float = LIFE_SECONDS
 
 
 def ssh_key(path: Path, comment: str) -> str:
@@ -63,21 +68,29 @@ def ssh_key(path: Path, comment: str) -> str:
     return " ".join(public.read_text().split()[:2])
 
 
-def given(store: Store, node: str, supplied: Supplied) -> Given:
-    """What *node* gets: the supplied files, and keys of the store's own where none was named. Raises `ImageError`."""
+def given(store: Store, node: str, supplied: Supplied, found: Enrolment) -> Given:
+    """What *node* gets: the supplied files, keys of the store's own where none was named, and what was *found* to enrol with.
+
+    Raises `ImageError`.
+    """
     host_key = store.host_keys / node
     public = ssh_key(host_key, node)
     authorized = [line for path in supplied.admin_keys for line in _public_keys(path)]
     if not authorized:
         authorized = [f"{ssh_key(store.admin_key, 'pinion')} pinion"]
     user_ca = "\n".join(_public_keys(supplied.user_ca)) if supplied.user_ca is not None else None
+    return Given(host_key.read_bytes(), public, tuple(authorized), user_ca, found.root, found.token)
+
+
+def sources(supplied: Supplied) -> Sources:
+    """Where a node's root certificate and token come from. Raises `ImageError`."""
     root_ca = _read(supplied.root_ca)
     if root_ca is not None and b"-----BEGIN CERTIFICATE-----" not in root_ca:
         raise ImageError(f"{supplied.root_ca}: no certificate in PEM")
     token = _read(supplied.token)
     if token is not None and not token.strip():
         raise ImageError(f"{supplied.token}: an empty token")
-    return Given(host_key.read_bytes(), public, tuple(authorized), user_ca, root_ca, token)
+    return Sources(supplied.authority, root_ca, token, supplied.token_life)
 
 
 def _read(path: Path | None) -> bytes | None:
@@ -105,7 +118,8 @@ def _public_keys(path: Path) -> list[str]:
 def build(store: Store, plan: Plan, base: Base, node: str, supplied: Supplied, say: Say) -> NodeImage:
     """Have the image of *node*, made anew whenever base, plan or identity differ. Raises `ImageError`."""
     device = node_of(plan, node)
-    files = identity(plan, device, given(store, node, supplied))
+    found = enrolment(store, plan, node, sources(supplied), time.time())
+    files = identity(plan, device, given(store, node, supplied, found))
     seed: dict[str, bytes | Path] = {**seed_files(plan, node, files, base.lock.epoch)}
     boot: dict[str, bytes | Path] = {
         "config.txt": config_txt(plan, node).encode(),
@@ -121,9 +135,9 @@ def build(store: Store, plan: Plan, base: Base, node: str, supplied: Supplied, s
         "boot": {name: content.decode() for name, content in boot.items() if isinstance(content, bytes)},
     }
     target = store.node(node)
-    found = current(store, node, wanted)
-    if found is not None:
-        return found
+    present = current(store, node, wanted, found)
+    if present is not None:
+        return present
     say(node, "puts its identity on the base")
     part = target.with_name(f".{target.name}.new")
     seed_fs = target.with_name(f".{target.name}.seed")
@@ -148,10 +162,10 @@ def build(store: Store, plan: Plan, base: Base, node: str, supplied: Supplied, s
     signer.sign(manifest)
     remember(store, plan)
     say(node, f"image {target}")
-    return NodeImage(node, target, manifest, base.disk.size, sha256, str(stated["sha256"]))
+    return NodeImage(node, target, manifest, base.disk.size, sha256, str(stated["sha256"]), found)
 
 
-def current(store: Store, node: str, wanted: dict[str, Json]) -> NodeImage | None:
+def current(store: Store, node: str, wanted: dict[str, Json], found: Enrolment) -> NodeImage | None:
     """The image of *node* when it is whole and was made from exactly *wanted*; None when it must be made."""
     target = store.node(node)
     manifest = target.with_suffix(".json")
@@ -167,7 +181,9 @@ def current(store: Store, node: str, wanted: dict[str, Json]) -> NodeImage | Non
         or digest(target) != image.get("sha256")
     ):
         return None
-    return NodeImage(node, target, manifest, target.stat().st_size, str(image["sha256"]), str(wanted["identity"]))
+    return NodeImage(
+        node, target, manifest, target.stat().st_size, str(image["sha256"]), str(wanted["identity"]), found
+    )
 
 
 def remember(store: Store, plan: Plan) -> None:

@@ -20,8 +20,8 @@ FIRMWARE_FILES = ("usr/lib/raspi-firmware/start4.elf", "usr/lib/raspi-firmware/f
 #: Enough to be reached and converged; the concerns install the rest.
 PACKAGES = (
     "ca-certificates", "curl", "dbus", "e2fsprogs", "fdisk", "initramfs-tools", "iproute2", "iputils-ping", "kmod", "libnss-myhostname",
-    "libpam-systemd", KERNEL, "login", "mount", "netbase", "nftables", "openssh-server", "passwd", "procps", "python3", "python3-apt",
-    "sudo", "systemd", "systemd-sysv", "tzdata", "udev", "zstd",
+    "libpam-systemd", KERNEL, "login", "mount", "netbase", "nftables", "openssh-server", "openssl", "passwd", "procps", "python3",
+    "python3-apt", "sudo", "systemd", "systemd-sysv", "systemd-timesyncd", "tzdata", "udev", "zstd",
 )  # fmt: skip
 
 #: The login that the plan counts on (`pinion.plan.compile.SSH_USER`).
@@ -39,7 +39,7 @@ DefaultDependencies=no
 RequiresMountsFor=/var/lib/pinion /usr/local
 After=local-fs.target systemd-remount-fs.service
 Wants=network-pre.target
-Before=network-pre.target systemd-networkd.service systemd-hostnamed.service ssh.service shutdown.target
+Before=network-pre.target systemd-networkd.service systemd-hostnamed.service systemd-timesyncd.service ssh.service shutdown.target
 Conflicts=shutdown.target
 
 [Service]
@@ -80,7 +80,7 @@ printf '# Names come from /etc/hosts until a concern says otherwise.\\noptions t
 install -d -m 0755 /boot/firmware /var/lib/pinion
 # the account of root has no password and no key; nor has any other
 passwd --quiet --lock root
-systemctl enable pinion-first-boot.service systemd-networkd.service ssh.service >/dev/null 2>&1
+systemctl enable pinion-first-boot.service systemd-networkd.service systemd-timesyncd.service ssh.service >/dev/null 2>&1
 systemctl mask systemd-networkd-wait-online.service systemd-firstboot.service >/dev/null 2>&1
 systemctl set-default multi-user.target >/dev/null 2>&1
 # what differs from build to build, or says where it was built

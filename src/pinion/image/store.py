@@ -27,7 +27,7 @@ class Store:
             raise ImageError(
                 f"cache folder {found.cache}: build scripts cannot take its name; set PINION_CACHE to a plain path"
             )
-        for folder in (found.state.parent, found.state, found.nodes, found.host_keys):
+        for folder in (found.state.parent, found.state, found.nodes, found.host_keys, found.tokens):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder.chmod(0o700)
         found.pool.mkdir(parents=True, exist_ok=True)
@@ -63,6 +63,11 @@ class Store:
     @property
     def host_keys(self) -> Path:
         return self.state / "host_keys"
+
+    @property
+    def tokens(self) -> Path:
+        """The enrolment tokens that are in the nodes' images, 0600, until they are on a card."""
+        return self.state / "tokens"
 
     @property
     def known_hosts(self) -> Path:

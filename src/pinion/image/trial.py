@@ -48,7 +48,9 @@ def try_node(
                 image.path, plan, host, access, work, patience=patience, say=lambda text: say(node, text)
             ) as machine:
                 say(node, f"logged in after {machine.seconds:.0f} s; runs the checks")
-                checks = image_checks(plan, device, given(store, node, supplied), image.identity, base.disk)
+                checks = image_checks(
+                    plan, device, given(store, node, supplied, image.enrolment), image.identity, base.disk
+                )
                 findings = run_all(plan, checks, [host_prober(machine.access)])
                 seconds = machine.seconds
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,15 @@ from pinion.drivers.hosts.requests import filled, selection
 from pinion.drivers.identity.authority import Authority
 from pinion.drivers.identity.place import VARIABLE, AuthorityError, folder_of
 from pinion.plan import Plan
-from pinion.plan.concerns.identity import CONFIG_FILE, FOLDER, TIMER, TOKEN_FILE, interval
+from pinion.plan.concerns.identity import (
+    CONFIG_FILE,
+    FOLDER,
+    ROOT_CA_FILE,
+    SEED_TOKEN_FILE,
+    TIMER,
+    TOKEN_FILE,
+    interval,
+)
 from pinion.plan.concerns.site_ca import CONFIG_FILE as CA_FILE
 from pinion.plan.concerns.site_ca import KEY_FILE, PROVISIONER
 from pinion.plan.model import HostFile, HostPlan
@@ -215,7 +224,7 @@ def test_a_renewal_begins_between_half_and_two_thirds_of_any_life(minutes: int, 
     due = program.Certificate(serial, begins, ends, ()).due
     every = interval(settings)
     assert life / 2 <= due
-    assert due + every + every // 4 + 1 < life * 2 / 3
+    assert due + every + min(every // 4, 60) + 1 < life * 2 / 3
     assert every >= 18
     assert every <= 3600
 
@@ -224,10 +233,47 @@ def test_the_timer_looks_as_often_as_that_asks() -> None:
     found = one(planned(LAB, concerns={"site_ca": {}, "identity": {"lifetime": "24h"}}), "pi-01").concerns["identity"]
     text = file(found, f"/etc/systemd/system/{TIMER}").content
     assert "OnUnitActiveSec=1800s" in text
-    assert "RandomizedDelaySec=450s" in text
+    assert "RandomizedDelaySec=60s" in text
 
 
 def test_a_host_that_loses_the_concern_loses_its_key() -> None:
     found = one(planned(LAB, concerns=BOTH), "pi-01").concerns["identity"]
     (run,) = file(found, CONFIG_FILE).run
     assert f"rm -rf {FOLDER} " in run
+
+
+@pytest.mark.parametrize("trusted", [True, False], ids=["from an image", "without one"])
+@pytest.mark.parametrize("cut", [False, True], ids=["whole", "cut"])
+def test_the_line_for_a_host_without_the_concern_takes_what_an_image_brought(
+    tmp_path: Path, trusted: bool, cut: bool
+) -> None:
+    """The line as it is, in a folder; *cut*: the power goes before the bundle of authorities was made anew."""
+    found = one(planned(LAB, concerns=BOTH), "pi-01").concerns["identity"]
+    (run,) = file(found, CONFIG_FILE).run
+    for path in ("/etc/pinion", "/usr/local", "/var/lib", "/run/pinion-identity"):
+        run = run.replace(f" {path}", f" {tmp_path}{path}")
+    here = {
+        path: Path(f"{tmp_path}{path}") for path in (CONFIG_FILE, FOLDER, SEED_TOKEN_FILE, ROOT_CA_FILE, TOKEN_FILE)
+    }
+    for path in (SEED_TOKEN_FILE, TOKEN_FILE, *((ROOT_CA_FILE,) if trusted else ())):
+        here[path].parent.mkdir(parents=True, exist_ok=True)
+        here[path].write_text("x")
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    update = commands / "update-ca-certificates"
+    update.write_text(f'#!/bin/sh\necho "$*" >>{tmp_path}/updated\nexit $(cat {tmp_path}/code)\n')
+    update.chmod(0o755)
+
+    def removed(code: int) -> int:
+        (tmp_path / "code").write_text(str(code))
+        env = {"PATH": f"{commands}:/usr/bin:/bin"}
+        return subprocess.run(["/bin/sh", "-c", run], env=env, check=False, capture_output=True).returncode
+
+    if cut and trusted:
+        assert removed(1) != 0
+        assert not here[ROOT_CA_FILE].exists()
+        assert here[FOLDER].exists(), "the run that comes after still knows that the bundle is old"
+    assert removed(0) == 0
+    assert not any(path.exists() for path in here.values())
+    assert (tmp_path / "updated").exists() == trusted
+    assert removed(0) == 0, "again is fine"

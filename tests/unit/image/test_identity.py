@@ -7,6 +7,8 @@ import io
 import ipaddress
 import json
 import os
+import shutil
+import ssl
 import subprocess
 import sys
 import tarfile
@@ -15,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from pinion.image.errors import ImageError
-from pinion.image.identity import Given, command_line, config_txt, identity, node_of, seed_files
+from pinion.image.identity import Given, SeedFile, command_line, config_txt, identity, node_of, seed_files
 from pinion.plan import plan as compile_plan
+from pinion.plan.concerns.identity import SEED_TOKEN_FILE, TIMER
 from pinion.plan.model import Plan
 from pinion.services import node_programs
 from pinion.site.find import site_file
@@ -28,7 +31,7 @@ GIVEN = Given(
     host_key_public="ssh-ed25519 AAAA",
     authorized=("ssh-ed25519 BBBB admin",),
     user_ca="ssh-ed25519 CCCC ca",
-    root_ca=b"-----BEGIN CERTIFICATE-----\n",
+    root_ca=ssl.DER_cert_to_PEM_cert(b"a certificate").encode(),
     token=b"once",
 )
 
@@ -49,9 +52,9 @@ def test_a_node_has_its_own_name_addresses_keys_and_token(plan: Plan) -> None:
     assert ipaddress.ip_address(gateway.partition("=")[2]) in own.network
     assert f"{own.ip} pi-03\n" in files["/etc/hosts"].content.decode()
     secret = {path for path, file in files.items() if file.mode & 0o077 == 0}
-    assert {"/etc/ssh/ssh_host_ed25519_key", "/etc/pinion/enrolment-token"} <= secret
+    assert {"/etc/ssh/ssh_host_ed25519_key", SEED_TOKEN_FILE} <= secret
     assert files["/home/pinion/.ssh/authorized_keys"].owner == 1000
-    assert files["/etc/pinion/enrolment-token"].content == b"once"
+    assert files[SEED_TOKEN_FILE].content == b"once"
 
 
 def test_two_nodes_differ_and_one_node_is_the_same_twice(plan: Plan) -> None:
@@ -119,6 +122,9 @@ def test_the_first_boot_places_the_identity_once_and_wipes_the_seed(tmp_path: Pa
     assert noted["sha256"] == hashlib.sha256(files["identity.tar"]).hexdigest()
     assert noted["node"] == "pi-01"
     assert not (seed / "identity.tar").exists()
+    token = root / SEED_TOKEN_FILE.lstrip("/")
+    assert (token.read_bytes(), token.stat().st_mode & 0o7777, token.stat().st_uid) == (b"once", 0o600, 0)
+    assert token.parent.stat().st_mode & 0o7777 == 0o755, "as the program would make it"
     (root / "etc/hostname").write_text("changed\n")
     assert _boot(root, seed).returncode == 0
     assert (root / "etc/hostname").read_text() == "changed\n", "the identity is placed once, not at each boot"
@@ -135,12 +141,114 @@ def test_a_boot_that_was_cut_is_done_again_by_the_next(tmp_path: Path, plan: Pla
     # as if power had gone before the note, and then before the wipe
     (root / "var/lib/pinion/identity.json").unlink()
     (root / "etc/ssh/ssh_host_ed25519_key").write_bytes(b"hal")
+    wants = root / "etc/systemd/system/timers.target.wants"
+    (wants / TIMER).rename(wants / f".{TIMER}.new")
     _write_seed(seed, plan)
     assert _boot(root, seed).returncode == 0
     assert (root / "etc/ssh/ssh_host_ed25519_key").read_bytes() == GIVEN.host_key
+    assert [path.name for path in wants.iterdir()] == [TIMER]
     _write_seed(seed, plan)
     assert _boot(root, seed).returncode == 0
     assert not (seed / "identity.tar").exists()
+
+
+@needs_root
+def test_the_first_boot_enables_the_timer_as_systemctl_does(tmp_path: Path, plan: Plan) -> None:
+    root, seed = tmp_path / "root", tmp_path / "seed"
+    _write_seed(seed, plan)
+    assert _boot(root, seed).returncode == 0
+    link = root / "etc/systemd/system/timers.target.wants" / TIMER
+    assert link.is_symlink()
+    assert link.readlink() == Path(f"/etc/systemd/system/{TIMER}")
+    assert [path.name for path in (root / "etc/systemd/system").glob("*.wants/*")] == [TIMER], "and nothing else"
+    if shutil.which("systemctl"):
+        said = subprocess.run(
+            ["systemctl", f"--root={root}", "is-enabled", TIMER], capture_output=True, text=True, check=False
+        )
+        assert said.stdout.strip() == "enabled", said.stderr
+
+
+UNIT_TEXT = b"[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n"
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("units", "path", "text", "said"),
+    [
+        (["ssh.service"], "/etc/systemd/system/ssh.service", UNIT_TEXT, "no unit that an image may enable"),
+        (["../pinion-x.service"], "/etc/systemd/system/pinion-x.service", UNIT_TEXT, "no unit that an image may"),
+        (["pinion-x.mount"], "/etc/systemd/system/pinion-x.mount", UNIT_TEXT, "no unit that an image may enable"),
+        ([7], "/etc/systemd/system/pinion-x.service", UNIT_TEXT, "no unit that an image may enable"),
+        ("pinion-x.service", "/etc/systemd/system/pinion-x.service", UNIT_TEXT, "units is no list"),
+        (["pinion-x.service"], "/usr/lib/systemd/system/pinion-x.service", UNIT_TEXT, "is not in the seed"),
+        (["pinion-x.service"], "/etc/systemd/system/pinion-x.service", b"[Service]\n", "no target that wants it"),
+        (
+            ["pinion-x.service"],
+            "/etc/systemd/system/pinion-x.service",
+            UNIT_TEXT.replace(b"multi-user.target", b"../../x.target"),
+            "no target that wants it",
+        ),
+    ],
+    ids=["of the system", "path", "kind", "number", "no list", "elsewhere", "no target", "target's path"],
+)
+def test_a_unit_that_is_not_the_seeds_own_is_not_enabled_and_nothing_is_placed(
+    tmp_path: Path, plan: Plan, units: object, path: str, text: bytes, said: str
+) -> None:
+    root, seed = tmp_path / "root", tmp_path / "seed"
+    seed.mkdir()
+    files = seed_files(plan, "pi-01", [SeedFile(path, text)], 1_700_000_000)
+    (seed / "identity.tar").write_bytes(files["identity.tar"])
+    (seed / "identity.json").write_text(json.dumps(json.loads(files["identity.json"]) | {"units": units}))
+    done = _boot(root, seed)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not root.exists()
+
+
+#: Runs the program and kills it at step argv[3] of all that it does to files.
+KILLER = f"""
+import importlib.util, os, signal, sys
+spec = importlib.util.spec_from_file_location("program", {str(PROGRAM)!r})
+program = importlib.util.module_from_spec(spec)
+sys.modules["program"] = program
+spec.loader.exec_module(program)
+steps, at = 0, int(sys.argv[3])
+def hook(event, arguments):
+    global steps
+    if event in {{"os.rename", "os.mkdir", "os.symlink", "os.remove"}} or event == "open" and str(arguments[0]).startswith(sys.argv[1]):
+        steps += 1
+        if steps == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(hook)
+sys.argv = ["first-boot", "--root", sys.argv[1], "--seed", sys.argv[2]]
+sys.exit(program.main())
+"""
+
+
+@needs_root
+def test_killed_at_any_step_the_next_boot_has_the_token_and_the_timer(tmp_path: Path, plan: Plan) -> None:
+    # one file of each kind: the steps of the others are the same
+    few = [f"/etc/systemd/system/{TIMER}", SEED_TOKEN_FILE, "/etc/hostname"]
+    files = [file for file in identity(plan, node_of(plan, "pi-01"), GIVEN) if file.path in few]
+    made = seed_files(plan, "pi-01", files, 1_700_000_000)
+    step = 0
+    while True:
+        step += 1
+        root, seed = tmp_path / str(step) / "root", tmp_path / str(step) / "seed"
+        seed.mkdir(parents=True)
+        for name, content in made.items():
+            (seed / name).write_bytes(content)
+        code = subprocess.run([sys.executable, "-I", "-c", KILLER, root, seed, str(step)], check=False).returncode
+        assert code in {0, -9}
+        assert _boot(root, seed).returncode == 0, f"after a kill at step {step}"
+        assert (root / SEED_TOKEN_FILE.lstrip("/")).read_bytes() == b"once"
+        assert (root / "etc/systemd/system/timers.target.wants" / TIMER).is_symlink()
+        assert not (seed / "identity.tar").exists()
+        if code == 0:
+            break
+        shutil.rmtree(root)
+    assert step > 20, "steps were counted"
 
 
 def test_a_tampered_seed_places_nothing(tmp_path: Path, plan: Plan) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from pinion.checks.hosts import host_checks
+from pinion.checks.model import HostProbe
 from pinion.checks.probers.hosts import SshAccess
 from pinion.cli import main
 from pinion.image.base import planned
@@ -19,7 +22,9 @@ from pinion.image.packages import Lock
 from pinion.image.recipe import ARCHITECTURE, PACKAGES, RELEASE
 from pinion.image.vm import command, kernel_arguments, network
 from pinion.plan import plan as compile_plan
+from pinion.plan.concerns.identity import SEED_TOKEN_FILE
 from pinion.plan.model import Plan
+from pinion.plan.programs import program_path
 from pinion.site.catalog import Evidence
 from pinion.site.find import site_file
 from pinion.site.loader import load
@@ -82,10 +87,75 @@ def test_checks_before_converge_are_the_nodes_identity_and_what_the_plan_puts_on
         "nothing reads it under emulation"
     )
     assert checks["host.pi-01.pi_boot.claim.config.dtparam=pciex1_gen"].best is Evidence.PARSED
-    assert not any("package" in key for key in checks if key.startswith("host.")), (
-        "nothing is installed before the first converge"
-    )
+    assert {key for key in checks if key.startswith("host.") and ".package." in key} == {
+        "host.pi-01.identity.package.openssl"
+    }, "nothing is installed before the first converge but what the image has"
+    assert "openssl" in PACKAGES
     assert "secret-token" not in json.dumps([check.model_dump(mode="json") for check in checks.values()])
+
+
+def test_of_enrolment_is_claimed_what_holds_before_the_authority_was_reached_and_after(plan: Plan) -> None:
+    checks = {check.id: check for check in image_checks(plan, node_of(plan, "pi-01"), GIVEN, "d" * 64, DISK)}
+    own = {key.removeprefix("host.pi-01.identity.") for key in checks if key.startswith("host.pi-01.identity.")}
+    assert own == {
+        "file./usr/local/lib/pinion/identity",
+        "file./etc/pinion/identity.json",
+        "file./etc/systemd/system/pinion-identity.service",
+        "file./etc/systemd/system/pinion-identity.timer",
+        "unit.pinion-identity.timer",
+        "package.openssl",
+    }
+    assert checks["host.pi-01.identity.unit.pinion-identity.timer"].expected == "enabled active"
+    assert checks["host.pi-01.identity.unit.pinion-identity.timer"].best is Evidence.EMULATED
+    without = Given(b"key", "ssh-ed25519 AAAA", ("ssh-ed25519 BBBB admin",), root_ca=b"pem")
+    ids = {check.id for check in image_checks(plan, node_of(plan, "pi-01"), without, "d" * 64, DISK)}
+    assert not any(".identity." in key or key.endswith(".token") for key in ids)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the token is root's")
+def test_the_claim_of_the_token_holds_for_one_that_is_root_alone_s_or_has_brought_a_certificate(
+    plan: Plan, tmp_path: Path
+) -> None:
+    (check,) = [
+        found
+        for found in image_checks(plan, node_of(plan, "pi-01"), GIVEN, "d" * 64, DISK)
+        if found.id == "image.pi-01.token"
+    ]
+    assert isinstance(check.probe, HostProbe)
+    token, program = tmp_path / "token", tmp_path / "identity"
+    command = check.probe.command.replace(SEED_TOKEN_FILE, str(token)).replace(program_path("identity"), str(program))
+
+    def holds() -> bool:
+        said = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True).stdout.strip()
+        return said == check.expected
+
+    token.write_text("t")
+    token.chmod(0o600)
+    assert holds()
+    token.chmod(0o640)
+    assert not holds()
+    token.unlink()
+    assert not holds(), "neither token nor program"
+    program.write_text("#!/bin/sh\necho why; exit 1\n")
+    program.chmod(0o755)
+    assert not holds(), "no certificate"
+    program.write_text('#!/bin/sh\ntest "$1" = good\n')
+    assert holds()
+
+
+def test_an_authority_that_is_not_reached_is_no_fault_of_the_image(plan: Plan) -> None:
+    checks = {check.id: check for check in image_checks(plan, node_of(plan, "pi-01"), GIVEN, "d" * 64, DISK)}
+    probe = checks["image.pi-01.units"].probe
+    assert isinstance(probe, HostProbe)
+    listed = "systemctl --failed --no-legend --plain"
+    for failed, count in (
+        ("", "0"),
+        ("pinion-identity.service loaded failed failed Renew", "0"),
+        ("ssh.service loaded failed failed OpenBSD\npinion-identity.service loaded failed failed Renew", "1"),
+    ):
+        command = probe.command.replace(listed, f"printf '%s' '{failed}'")
+        said = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False).stdout
+        assert said.strip() == count == (checks["image.pi-01.units"].expected if count == "0" else "1")
 
 
 def test_a_claim_that_needs_a_converge_does_not_apply(plan: Plan) -> None:

@@ -20,13 +20,19 @@ CONFIG_FILE = "/etc/pinion/identity.json"
 FOLDER = "/var/lib/pinion-identity"
 #: In memory: a token does not outlive a boot.
 TOKEN_FILE = "/run/pinion-identity/token"
+#: On the disk: the token that an image brings lasts until the authority was reached, over any number of boots.
+SEED_TOKEN_FILE = f"{FOLDER}/enrolment-token"
+#: The site's root certificate where an image has it, for all programs of the node.
+ROOT_CA_FILE = "/usr/local/share/ca-certificates/pinion-site.crt"
 METRICS_FILE = f"{TEXTFILES}/pinion_identity.prom"
 SERVICE, TIMER = "pinion-identity.service", "pinion-identity.timer"
 #: Seconds that an enrolment waits for an authority that is only coming up, in the same run as this host.
 _WAIT = 120
-#: Looks at a certificate in its life, and the longest between two: with what the timer adds (a quarter), a renewal that is due at
+#: Looks at a certificate in its life, and the longest between two: with what the timer adds, a renewal that is due at
 #: five eighths at the latest is done before two thirds.
 _LOOKS, _LONGEST = 48, 3600
+#: The most that the timer adds, in seconds: a rack that starts at once asks within a minute, and renewals are spread by themselves.
+_SPREAD = 60
 
 
 def identity(host: HostContext) -> Concern | None:
@@ -37,8 +43,7 @@ def identity(host: HostContext) -> Concern | None:
         return None
     names = site_identity.names(host.site, host.device, host.vlans)
     program = program_path(PROGRAM)
-    # The last line is for a host that no longer has the concern: its key goes with it.
-    run = f"if test -e {CONFIG_FILE}; then {program} enrol; else rm -rf {FOLDER} {METRICS_FILE} {TOKEN_FILE}; fi"
+    run = f"if test -e {CONFIG_FILE}; then {program} enrol; else {_gone()}; fi"
     return Concern(
         name=NAME,
         packages=("openssl",),
@@ -69,6 +74,14 @@ def identity(host: HostContext) -> Concern | None:
     )
 
 
+def _gone() -> str:
+    """For a host without the concern: its key, and what an image brought for it, go as well. May be cut anywhere and run again."""
+    moved = f"{FOLDER}/untrusted"
+    out = f"! test -e {ROOT_CA_FILE} || {{ mkdir -p {FOLDER} && mv {ROOT_CA_FILE} {moved}; }}"
+    forget = f"{{ ! test -e {moved} || update-ca-certificates --fresh >/dev/null; }}"
+    return f"{out}; {forget} && rm -rf {FOLDER} {METRICS_FILE} {TOKEN_FILE}"
+
+
 def config(settings: Identity, url: str, names: tuple[str, ...]) -> str:
     """What the program is told; the root's fingerprint is put in by the operator's machine."""
     wanted = {
@@ -78,6 +91,7 @@ def config(settings: Identity, url: str, names: tuple[str, ...]) -> str:
         "lifetime": int(seconds(settings.lifetime)),
         "folder": FOLDER,
         "token": TOKEN_FILE,
+        "seed_token": SEED_TOKEN_FILE,
         "metrics": METRICS_FILE,
         "reload": settings.reload,
         "wait": _WAIT,
@@ -134,7 +148,7 @@ def _timer(settings: Identity) -> str:
         Timer=[
             "OnActiveSec=1s",
             f"OnUnitActiveSec={every}s",
-            f"RandomizedDelaySec={every // 4}s",
+            f"RandomizedDelaySec={min(every // 4, _SPREAD)}s",
             "AccuracySec=1s",
         ],
         Install=[
@@ -167,7 +181,7 @@ def _claims(names: tuple[str, ...]) -> tuple[HostClaim, ...]:
         HostClaim(
             name="token",
             claim="enrolment tokens that are left on the host number",
-            command=f"ls {TOKEN_FILE} 2>/dev/null | wc -l",
+            command=f"ls {TOKEN_FILE} {SEED_TOKEN_FILE} 2>/dev/null | wc -l",
             expected="0",
         ),
     )

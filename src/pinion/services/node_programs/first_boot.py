@@ -5,13 +5,14 @@ Runs at every boot, before the network and SSH; when there is nothing new it cha
 
 * The seed partition is the second of the disk that the root is on, FAT. ``identity.json`` names site, node and the SHA-256 of
   ``identity.tar``, which holds plain files with owner and mode. A tar that does not match its digest, or holds anything else, is refused.
+* ``identity.json`` may name units to enable and start: services and timers called pinion-…, whose files are in the same tar. Nothing else.
 * Every file is placed by rename, then the digest is noted in /var/lib/pinion/identity.json. Power may be cut at any moment: what is not
   noted is done again at the next boot.
 * Once noted, the tar is overwritten and removed from the seed: it holds the host key and perhaps a token, and FAT has no owners.
   ``identity.json`` stays, so that the card still says whose it is. (A card's wear levelling may keep old blocks: retire it with care.)
 * Another seed with another digest is applied at the next boot in the same way: that is how a node gets a new identity.
 
-With --root and --seed it works on folders instead of the running system, and neither mounts, grows nor starts anything.
+With --root and --seed it works on folders instead of the running system: units are enabled there, and nothing is mounted, grown or started.
 Exit: 0 as wanted, 1 there is no identity, 2 the seed or the card is refused; the reason is on standard error.
 """
 
@@ -22,6 +23,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -38,6 +40,9 @@ SLACK_SECTORS = 4096
 #: An identity is a few small files; more is a mistake or an attack.
 LARGEST = 4 << 20
 CA_FOLDER = PurePosixPath("usr/local/share/ca-certificates")
+UNIT_FOLDER = PurePosixPath("etc/systemd/system")
+UNIT = re.compile(r"pinion-[a-z0-9-]+\.(?:service|timer)")
+WANTED_BY = re.compile(r"^WantedBy=([a-z0-9-]+\.target)$", re.MULTILINE)
 
 
 class RefusedError(Exception):
@@ -176,10 +181,44 @@ def place(root: Path, entry: tarfile.TarInfo, content: bytes) -> None:
         raise
 
 
-def apply(root: Path, seed: Path, effect: Callable[[list[str]], None] = lambda _placed: None) -> list[str]:
+def units(stated: dict[str, object], files: list[tuple[tarfile.TarInfo, bytes]]) -> dict[str, str]:
+    """The units that the seed wants enabled, each with the target that wants it. `RefusedError` for any that is not of this seed."""
+    named = stated.get("units", [])
+    if not isinstance(named, list):
+        raise RefusedError("seed: identity.json: units is no list")
+    brought = {entry.name: content for entry, content in files}
+    found = {}
+    for name in named:
+        if not isinstance(name, str) or not UNIT.fullmatch(name):
+            raise RefusedError(f"seed: {name!r} is no unit that an image may enable")
+        content = brought.get(str(UNIT_FOLDER / name))
+        if content is None:
+            raise RefusedError(f"seed: unit {name} is to be enabled and is not in the seed")
+        target = WANTED_BY.search(content.decode(errors="replace"))
+        if target is None:
+            raise RefusedError(f"seed: unit {name} is to be enabled and says no target that wants it (WantedBy=)")
+        found[name] = target[1]
+    return found
+
+
+def enable(root: Path, name: str, target: str) -> None:
+    """Have *target* want the unit *name*, as `systemctl enable` does it: a link, put in place by rename."""
+    folder = root / UNIT_FOLDER / f"{target}.wants"
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    new = folder / f".{name}.new"
+    new.unlink(missing_ok=True)
+    new.symlink_to(f"/{UNIT_FOLDER}/{name}")
+    new.rename(folder / name)
+
+
+def nothing(_placed: list[str], _units: list[str]) -> None:
+    """The effect in a folder."""
+
+
+def apply(root: Path, seed: Path, effect: Callable[[list[str], list[str]], None] = nothing) -> list[str]:
     """Place the seed's identity unless it is the one that is noted; the paths of what was placed. Raises `RefusedError`.
 
-    *effect* is called with them before they are noted, so that it is called again when it did not come to its end.
+    *effect* is called with them, and the units that were enabled, before they are noted: again when it did not come to its end.
     """
     stated = read_json(seed / "identity.json")
     digest = stated.get("sha256")
@@ -199,10 +238,13 @@ def apply(root: Path, seed: Path, effect: Callable[[list[str]], None] = lambda _
             "seed: identity.tar is not the file that identity.json names (its SHA-256 differs); write the seed again"
         )
     files = members(archive)
+    wanted = units(stated, files)
     for entry, data in files:
         place(root, entry, data)
+    for name, target in wanted.items():
+        enable(root, name, target)
     placed = sorted(entry.name for entry, _ in files)
-    effect(placed)
+    effect(placed, list(wanted))
     os.sync()
     whole = tarfile.TarInfo(APPLIED)
     whole.mode = 0o644
@@ -227,12 +269,20 @@ def wipe(root: Path, seed: Path) -> bool:
     return True
 
 
-def take_effect(placed: list[str]) -> None:
-    """What a running system has read already: its name, and the bundle of authorities."""
+def take_effect(placed: list[str], enabled: list[str]) -> None:
+    """What a running system has read already: its name, the bundle of authorities, and which units it has."""
     if "etc/hostname" in placed:
         Path("/proc/sys/kernel/hostname").write_text(Path("/etc/hostname").read_text())
     if any(PurePosixPath(path).parent == CA_FOLDER for path in placed):
         run("update-ca-certificates")
+    try:
+        if enabled:
+            run("systemctl", "daemon-reload")
+            # this boot goes on meanwhile; they wait for what they need by themselves
+            run("systemctl", "start", "--no-block", "--", *enabled)
+    except RefusedError as refused:
+        # they are enabled, so the next boot starts them; the rest of the identity must not wait for that
+        print(f"first-boot: not started: {refused}", file=sys.stderr)
 
 
 def on_this_system() -> None:

@@ -3,11 +3,14 @@
 
 Usage: ``identity COMMAND [--config FILE]``, where COMMAND is
 
-* ``enrol``: ask for the first certificate, with the one-time token that the configuration names; nothing to do while there is a good one;
+* ``enrol``: ask for the first certificate, with a one-time token; nothing to do while there is a good one;
 * ``renew``: what the timer runs: renew when it is time, enrol when there is a token and no good certificate, write the metrics;
 * ``good [NAME…] [--lifetime SECONDS]``: 0 when there is a valid certificate for exactly these names (without any: for those of the
   configuration), made for that life;
 * ``status``: the certificate as JSON.
+
+There are two places for a token: ``token``, in memory, where a converge run puts one; and ``seed_token``, on the disk, where an image has
+brought it. The first is tried first. Both are removed once there is a certificate, and each when the authority refuses it.
 
 Invariants: the private key is made here, 0600, and never leaves; key, certificate, chain and root are one folder, and ``current`` is a
 link to it that is replaced by rename, so nobody ever sees a key without its certificate; while there is no new one the old one stays.
@@ -59,6 +62,10 @@ class RefusedError(ProblemError):
     """The authority answered, and said no: the token is of no more use."""
 
 
+class StrangerError(RefusedError):
+    """Who answered is not the site's authority; nothing was shown to it."""
+
+
 class UnreachableError(ProblemError):
     """The authority did not answer."""
 
@@ -66,7 +73,7 @@ class UnreachableError(ProblemError):
 @dataclass(frozen=True)
 class Config:
     """What the host is told: *authority* is a URL, *root* the SHA-256 of the root certificate in hexadecimal, *names* DNS names and
-    addresses, the first of them the subject; *lifetime* and *wait* are seconds.
+    addresses, the first of them the subject; *lifetime* and *wait* are seconds; *tokens* are where tokens may be, the best first.
     """
 
     authority: str
@@ -74,7 +81,7 @@ class Config:
     names: tuple[str, ...]
     lifetime: int
     folder: Path
-    token: Path
+    tokens: tuple[Path, ...]
     metrics: Path
     reload: tuple[str, ...]
     wait: float
@@ -110,7 +117,7 @@ def read_config(path: Path) -> Config:
         names=tuple(data["names"]),
         lifetime=int(data["lifetime"]),
         folder=Path(data["folder"]),
-        token=Path(data["token"]),
+        tokens=tuple(Path(data[key]) for key in ("token", "seed_token") if key in data),
         metrics=Path(data["metrics"]),
         reload=tuple(data["reload"]),
         wait=float(data["wait"]),
@@ -258,7 +265,7 @@ def fetch_root(config: Config, now: Callable[[], float]) -> str:
     except ValueError:
         same = False
     if not same:
-        raise RefusedError(
+        raise StrangerError(
             f"{config.authority} showed a root certificate that has not the fingerprint {config.root}; nothing was sent to it"
         )
     return pem
@@ -271,7 +278,7 @@ def _patiently(config: Config, path: str) -> tuple[dict[str, object], float | No
         try:
             return ask(config, unverified(), "GET", path)
         except RefusedError as error:
-            raise RefusedError(
+            raise StrangerError(
                 f"the authority {config.authority} is not this site's: it has no root certificate with the fingerprint {config.root}"
             ) from error
         except UnreachableError:
@@ -445,43 +452,68 @@ def alone(config: Config) -> Iterator[None]:
 
 
 def enrol(config: Config, now: Callable[[], float]) -> None:
-    """Ask for a certificate with the token. Raises `ProblemError`."""
-    token = read_token(config)
-    try:
-        with new_folder(config) as made:
-            root = fetch_root(config, now)
-            write(made / ROOT, root, 0o644)
-            asked = {"csr": make_request(config, made), "ott": token, "notAfter": f"{config.lifetime}s"}
-            answer = trusted(config, verified(made / ROOT), "/1.0/sign", asked, now())
-            found = keep(config, made, answer, root, now())
-            place(config, made, found.serial)
-    except RefusedError:
-        config.token.unlink(missing_ok=True)  # used, too old, for another name: of no use to anybody
-        raise
-    config.token.unlink(missing_ok=True)
+    """Ask for a certificate with each token that there is, until one is taken. Raises `ProblemError`, the last refusal's."""
+    found = [path for path in config.tokens if path.exists()] or list(config.tokens[:1])
+    for path in found:
+        try:
+            enrol_with(path, config, now)
+        except StrangerError:
+            if path == config.tokens[0]:
+                path.unlink(missing_ok=True)  # the next converge brings another; an image brings one only
+            raise
+        except RefusedError:
+            remove(path)  # used, too old, for another name: of no use to anybody
+            if path == found[-1]:
+                raise
+        else:
+            spend(config.tokens)
+            return
+
+
+def enrol_with(path: Path, config: Config, now: Callable[[], float]) -> None:
+    """Ask for a certificate with the token in *path*. Raises `ProblemError`."""
+    token = read_token(path, config)
+    with new_folder(config) as made:
+        root = fetch_root(config, now)
+        write(made / ROOT, root, 0o644)
+        asked = {"csr": make_request(config, made), "ott": token, "notAfter": f"{config.lifetime}s"}
+        answer = trusted(config, verified(made / ROOT), "/1.0/sign", asked, now())
+        found = keep(config, made, answer, root, now())
+        place(config, made, found.serial)
     print(f"enrolled: certificate {found.serial} for {', '.join(found.names)}, good until {_day(found.ends)}")
 
 
-def read_token(config: Config) -> str:
-    """The token. Raises `ProblemError` when there is none, and for one that is for another host, before the authority is asked."""
+def spend(tokens: Sequence[Path]) -> None:
+    """Have none of *tokens* left: there is a certificate."""
+    for path in tokens:
+        remove(path)
+
+
+def remove(token: Path) -> None:
+    """Remove *token*, down to the disk."""
+    if token.exists():
+        token.unlink()
+        sync(token.parent)
+
+
+def read_token(path: Path, config: Config) -> str:
+    """The token in *path*. Raises `ProblemError` when there is none, `RefusedError` for one that is for another host or is none."""
     try:
-        token = config.token.read_text().strip()
+        token = path.read_text().strip()
     except FileNotFoundError:
         token = ""
     if not token:
         raise ProblemError(
             "a new certificate takes a new enrolment token, and there is none: run `pinion converge`, or put what "
-            f"`pinion identity token` prints into {config.token} (0600) and run this again"
+            f"`pinion identity token` prints into {path} (0600) and run this again"
         )
     try:
         body = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
         names = {str(claims["sub"]), *map(str, claims.get("sans", ()))}
     except (IndexError, ValueError, KeyError, TypeError) as error:
-        config.token.unlink(missing_ok=True)
-        raise ProblemError(f"what is in {config.token} is no enrolment token") from error
+        raise RefusedError(f"what is in {path} is no enrolment token") from error
     if names != set(config.names):
-        config.token.unlink(missing_ok=True)
         raise RefusedError(f"the token is for {', '.join(sorted(names))}, and this host is {', '.join(config.names)}")
     return token
 
@@ -513,6 +545,8 @@ def tend(config: Config, now: Callable[[], float]) -> None:
         except (ProblemError, OSError) as error:
             ends = read_certificate(config.current / CERTIFICATE).ends
             raise ProblemError(f"not renewed, the old certificate is kept, good until {_day(ends)}: {error}") from error
+    # Left by a run that was killed once it had its certificate. The token in memory is not this run's: a converge is about to use it.
+    spend(config.tokens[1:])
     reload(config)
 
 
@@ -590,7 +624,7 @@ def work(config: Config, now: Callable[[], float], *, first: bool) -> int:
             if first and wrong(config, config.names, now(), config.lifetime) is not None:
                 enrol(config, now)
             if first:
-                config.token.unlink(missing_ok=True)
+                spend(config.tokens)
                 reload(config)
             else:
                 tend(config, now)
