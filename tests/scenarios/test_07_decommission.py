@@ -70,7 +70,7 @@ def test_a_pi_leaves_and_comes_back(rack: Rack, text: str, tmp_path: Path) -> No
     done = json.loads(rack.inside(*command).stdout)
     assert done["problems"] == []
     steps = [step["step"] for step in done["steps"]]
-    assert [step for step in steps if step != "drain"] == ["certificate", "wipe", "stack", "cluster", "verify"]
+    assert [step for step in steps if step != "drain"] == ["certificate", "wipe", "stack", "verify"]
     assert {one["outcome"] for one in done["findings"]} == {"proved"}
     assert len(done["findings"]) == 2
     wiped = {entry["path"]: entry for entry in done["wiped"]["wiped"]}
@@ -83,7 +83,10 @@ def test_a_pi_leaves_and_comes_back(rack: Rack, text: str, tmp_path: Path) -> No
     left = machine.run(["/bin/sh", "-c", f"ls -d {FOLDER} /var/lib/pinion 2>/dev/null; true"]).stdout
     assert left == ""
     assert machine.run(["/bin/sh", "-c", "ping -n -c 1 -W 2 10.78.101.1"], check=False).returncode != 0
-    assert NODE not in rack.kubectl("get", "nodes", "-o", "name")
+    assert any("kubectl delete node" in line for line in done["stays"]), "the stack's user may deploy and no more"
+    node = json.loads(rack.kubectl("get", "node", NODE, "-o", "json"))
+    assert node["spec"]["unschedulable"] is True
+    assert "edge" not in node["metadata"]["labels"]
     assert rack.preview() == []
 
     again = json.loads(rack.inside(*command).stdout)
@@ -107,4 +110,5 @@ def test_a_pi_leaves_and_comes_back(rack: Rack, text: str, tmp_path: Path) -> No
     rack.site_file.write_text(text)
     rack.up()
     assert status(rack) == "active"
+    rack.kubectl("uncordon", NODE)
     assert machine.run(["/bin/sh", "-c", f"test -e {FOLDER}/current/cert.pem && echo yes"]).stdout.strip() == "yes"

@@ -17,6 +17,10 @@ class ClusterNodeError(Exception):
     """The cluster refused or did not answer; the text says what."""
 
 
+class ForbiddenError(ClusterNodeError):
+    """The kubeconfig's user may not do that."""
+
+
 def exists(kubeconfig: Path, node: str, run: Run = subprocess.run) -> bool:
     """Whether the cluster has the node."""
     return bool(_kubectl(kubeconfig, run, "get", "node", node, "--ignore-not-found", "-o", "name").strip())
@@ -37,7 +41,7 @@ def drain(kubeconfig: Path, node: str, run: Run = subprocess.run) -> str | None:
 
 
 def forget(kubeconfig: Path, node: str, run: Run = subprocess.run) -> bool:
-    """Take the Node object away; False when there was none. Raises `ClusterNodeError`."""
+    """Take the Node object away; False when there was none. Raises `ForbiddenError`, `ClusterNodeError`."""
     if not exists(kubeconfig, node, run):
         return False
     _kubectl(kubeconfig, run, "delete", "node", node, "--ignore-not-found")
@@ -57,5 +61,7 @@ def _kubectl(kubeconfig: Path, run: Run, *arguments: str, seconds: float = _ASK_
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ClusterNodeError(f"kubectl {arguments[0]}: {error}") from error
     if done.returncode != 0:
-        raise ClusterNodeError(f"kubectl {arguments[0]} {arguments[1]}: {done.stderr.strip() or done.stdout.strip()}")
+        said = done.stderr.strip() or done.stdout.strip()
+        kind = ForbiddenError if "(Forbidden)" in said or "is forbidden" in said else ClusterNodeError
+        raise kind(f"kubectl {arguments[0]} {arguments[1]}: {said}")
     return done.stdout

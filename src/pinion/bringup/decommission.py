@@ -19,6 +19,7 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from pinion.bringup.cluster_node import ForbiddenError
 from pinion.bringup.leaving_host import UnreachedError, Wiped
 from pinion.bringup.stack import Foreseen
 from pinion.checks.claims import checks
@@ -92,7 +93,7 @@ class Means(Protocol):
         """Take the cluster's pods off *node*; what was done, None when the cluster has no such node. Raises `ClusterNodeError`."""
 
     def forget(self, node: str) -> bool:
-        """Take the Node object away; False when there was none. Raises `ClusterNodeError`."""
+        """Take the Node object away; False when there was none. Raises `ForbiddenError`, `ClusterNodeError`."""
 
     def verify(self, wanted: Sequence[Check]) -> Sequence[Finding]:
         """Run checks."""
@@ -100,10 +101,14 @@ class Means(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the operator asked for. *serial*: the certificate's number, where it is known. *offline*: the host is not asked for anything."""
+    """What the operator asked for. *serial*: the certificate's number, where it is known. *offline*: the host is not asked for anything.
+
+    *drain* is false for a node whose pods may be cut off.
+    """
 
     wipe: bool = False
     offline: bool = False
+    drain: bool = True
     others: bool = False
     serial: int | None = None
     reason: str = "decommissioned"
@@ -122,10 +127,11 @@ class Survey:
 
 @dataclass(slots=True)
 class Result:
-    """What came of it: each step with what is to be said of it; *problems* make the exit code 1."""
+    """What came of it: each step with what is to be said of it; *problems* make the exit code 1, *left* is for somebody else to do."""
 
     steps: list[tuple[str, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
     findings: tuple[Finding, ...] = ()
     report: Wiped | None = None
 
@@ -244,7 +250,7 @@ def carry_out(
     if found.serial is not None:
         note.serial = f"{found.serial:X}"
         notes.write(note)
-    if not wish.offline and (drained := means.drain(host.name)) is not None:
+    if wish.drain and not wish.offline and (drained := means.drain(host.name)) is not None:
         did("drain", drained)
     _revoke(found, wish, means, notes, note, at, did)
     if wish.wipe:
@@ -254,8 +260,13 @@ def carry_out(
         did("stack", f"{changed} resources changed: NetBox says decommissioning, {_ports(plan, host.name)} shut")
     else:
         did("stack", "held this already")
-    if means.forget(host.name):
-        did("cluster", f"node {host.name} taken out of the cluster")
+    try:
+        if means.forget(host.name):
+            did("cluster", f"node {host.name} taken out of the cluster")
+    except ForbiddenError:  # deleting nodes is more than deploying takes
+        result.left.append(
+            f"the Node object, cordoned: the kubeconfig's user may not delete nodes; who may: kubectl delete node {host.name}"
+        )
     _prove(plan, host, found, wish, means, did, result)
     return result
 

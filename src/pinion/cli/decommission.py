@@ -63,6 +63,9 @@ file altogether, and the next `pulumi up` takes it out of NetBox. See docs/decom
 @click.argument("node")
 @click.option("--wipe", is_flag=True, help="Wipe keys, certificates, models and notes of Pinion on the node first.")
 @click.option("--offline", is_flag=True, help="The node is dead or gone: ask it for nothing.")
+@click.option(
+    "--no-drain", is_flag=True, help="Do not move its pods elsewhere first: they are gone already, or may be cut off."
+)
 @click.option("--serial", metavar="HEX", help="The certificate's serial number; else the node is asked for it.")
 @click.option("--reason", default="decommissioned", show_default=True, help="Kept by the authority.")
 @click.option(
@@ -75,6 +78,7 @@ def decommission(
     node: str,
     wipe: bool,
     offline: bool,
+    no_drain: bool,
     serial: str | None,
     reason: str,
     others: bool,
@@ -96,7 +100,7 @@ def decommission(
     if missing is not None:
         click.echo(missing, err=True)
         raise SystemExit(PROBLEM)
-    wish = Wish(wipe, offline, others, _number(serial), reason)
+    wish = Wish(wipe, offline, not no_drain, others, _number(serial), reason)
 
     def tell(line: str) -> None:
         click.echo(line, err=as_json)
@@ -113,7 +117,7 @@ def decommission(
     except _OUTSIDE as error:
         click.echo(f"{error}\nWhen that is mended, run the same command again: it goes on.", err=True)
         raise SystemExit(COULD_NOT_RUN) from error
-    left = stays(host, found, result.report)
+    left = (*stays(host, found, result.report), *result.left)
     if as_json:
         click.echo(json.dumps(_as_json(plan, node, result, left), indent=2))
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from pinion.plan.compile import plan
-from pinion.plan.concerns import edge_runtime, identity, model_store, node_metrics, site_ca
+from pinion.plan.concerns import edge_runtime, identity, model_store, site_ca
 from pinion.plan.model import HostPlan, Plan
 from pinion.site.model import Site
 
@@ -23,7 +23,6 @@ DATA: tuple[tuple[str | None, tuple[str, ...], bool], ...] = (
     (None, (NOTES,), True),
     (model_store.NAME, (model_store.FOLDER,), False),
     (edge_runtime.NAME, (HAILO_STORE,), False),
-    (node_metrics.NAME, (node_metrics.FOLDER,), False),
 )
 _UNITS = "/etc/systemd/system/"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pinion.bringup.cluster_node import ForbiddenError
 from pinion.bringup.decommission import (
     Notes,
     NotReadyError,
@@ -59,6 +60,7 @@ class World:
     node: bool = True
     refuses: tuple[str, ...] = ()
     holds: bool = True
+    forbidden: bool = False
     deeds: list[str] = field(default_factory=list)
     cut_after: int | None = None
 
@@ -125,6 +127,8 @@ class World:
 
     def forget(self, node: str) -> bool:
         assert node == NODE
+        if self.forbidden:
+            raise ForbiddenError('nodes "pi-03" is forbidden')
         was, self.node = self.node, False
         if was:
             self._deed("forget")
@@ -283,6 +287,16 @@ def test_what_could_not_be_wiped_or_proved_is_a_problem(notes: Notes) -> None:
     assert result.problems[0] == "not wiped: /var/lib/pinion: Read-only file system"
     assert len(result.problems) == 3
     assert notes.read().wiped is None, "so that another run does not take it for wiped"
+
+
+def test_who_may_not_delete_nodes_gets_all_the_rest(notes: Notes) -> None:
+    world = World(forbidden=True)
+    _, result = run(world, notes, Wish(wipe=True, drain=False))
+    assert world.deeds == ["revoke", "wipe", "update"]
+    assert len(result.findings) == 2
+    assert result.problems == []
+    assert len(result.left) == 1
+    assert result.left[0].endswith("kubectl delete node pi-03")
 
 
 def test_a_node_without_a_certificate_and_a_site_without_an_authority(notes: Notes) -> None:

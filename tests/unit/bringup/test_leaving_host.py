@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pinion.bringup.cluster_node import ClusterNodeError, drain, forget
+from pinion.bringup.cluster_node import ClusterNodeError, ForbiddenError, drain, forget
 from pinion.bringup.leaving_host import HostRefusedError, UnreachedError, look, serial, wipe
 from pinion.drivers.hosts.inventory import Login, plan_of
 from pinion.plan.leaving import behind
@@ -99,3 +99,6 @@ def test_a_node_is_drained_and_forgotten_once() -> None:
     assert forget(Path("/kube"), "pi-03", answering((0, "", ""))) is False
     with pytest.raises(ClusterNodeError, match="connection refused"):
         forget(Path("/kube"), "pi-03", answering((1, "", "connection refused\n")))
+    forbidden = 'Error from server (Forbidden): nodes "pi-03" is forbidden: User "x" cannot delete'
+    with pytest.raises(ForbiddenError):
+        forget(Path("/kube"), "pi-03", answering((0, "node/pi-03\n", ""), (1, "", forbidden)))
