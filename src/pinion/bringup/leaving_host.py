@@ -25,9 +25,9 @@ _WIPE_SECONDS = 900
 _NO_LOGIN = 255
 _NO_CERTIFICATE = "none"
 _CERTIFICATE = f"{FOLDER}/current/cert.pem"
-_SERIAL = (
-    f"if sudo -n test -e {_CERTIFICATE}; then sudo -n openssl x509 -noout -serial -in {_CERTIFICATE}; "
-    f"else echo {_NO_CERTIFICATE}; fi"
+#: One root shell, so that a refused sudo is an error and not taken for a host without a certificate.
+_SERIAL = "sudo -n sh -c " + shlex.quote(
+    f"if test -e {_CERTIFICATE}; then openssl x509 -noout -serial -in {_CERTIFICATE}; else echo {_NO_CERTIFICATE}; fi"
 )
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
