@@ -149,6 +149,28 @@ def test_a_cable_moves_to_another_port(driver: NetBoxDriver, sample: Sample) -> 
     assert applied.observed.record == other
 
 
+def test_a_device_leaves_with_a_status_and_is_then_gone(
+    driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand
+) -> None:
+    """Status, then gone; and a status that another hand set is told and put right."""
+    sample.make(driver, pis=1)
+    leaving = sample.pi().model_copy(update={"status": "decommissioning"})
+    assert [(c.path, c.before, c.after) for c in driver.devices.diff(leaving).changes] == [
+        ("status", "active", "decommissioning")
+    ]
+    applied = driver.devices.apply(leaving)
+    assert applied.observed.record == leaving
+    assert applied.observed.other_drift == ()
+    (record,) = marked(spy, DEVICE, f"{sample.name}/device/pi-01")
+    patch(hand, DEVICE, record, status="offline")
+    assert [(c.path, c.before, c.after) for c in driver.devices.diff(leaving).changes] == [
+        ("status", "offline", "decommissioning")
+    ]
+    driver.devices.apply(leaving)
+    assert driver.devices.delete(leaving.key).left == ()
+    assert driver.devices.read(leaving.key) is None
+
+
 def test_mode_of_a_port_can_be_taken_away(driver: NetBoxDriver, sample: Sample) -> None:
     sample.make(driver)
     switch = sample.switch()

@@ -21,6 +21,11 @@ import psutil
 from pulumi.automation import EngineEvent, LocalWorkspaceOptions, create_or_select_stack
 from pulumi.automation.errors import CommandError
 
+#: Properties of one resource that are named; there may be hundreds.
+_SHOWN = 4
+#: Operations that change nothing outside of the state.
+_NO_CHANGE = frozenset({"same", "read", "refresh"})
+
 
 class StackError(Exception):
     """The stack could not be prepared or brought up; the text says why and what to do."""
@@ -31,6 +36,23 @@ class StackSettings:
     """What a stack must know beyond the site file: configuration key to (value, is it a secret)."""
 
     values: Mapping[str, tuple[str, bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """One resource that an update would change.
+
+    *operation* is Pulumi's (``create``, ``update``, ``delete`` …), *paths* are the properties that differ.
+    """
+
+    kind: str
+    name: str
+    operation: str
+    paths: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        which = f": {', '.join(self.paths[:_SHOWN])}{' …' if len(self.paths) > _SHOWN else ''}" if self.paths else ""
+        return f"{self.operation} {self.name} ({self.kind}){which}"
 
 
 @dataclass(slots=True)
@@ -133,6 +155,42 @@ def remove_stale_locks(root: Path, site: str) -> list[str]:
             path.unlink(missing_ok=True)
             removed.append(f"lock of process {pid}, which is gone")
     return removed
+
+
+def preview(root: Path, site: str) -> tuple[Foreseen, ...]:
+    """What `pulumi up` would change now, after a look at the world; nothing is touched.
+
+    Raises `StackError` when pulumi cannot tell.
+    """
+    run = subprocess.run(
+        ["pulumi", "--non-interactive", "preview", "--stack", site, "--refresh", "--json"],
+        cwd=root,
+        env=environment(root),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    try:
+        said = json.loads(run.stdout[max(run.stdout.find("{"), 0) :])
+    except ValueError:
+        said = {}
+    if run.returncode != 0:
+        reasons = [
+            entry["message"].strip() for entry in said.get("diagnostics", []) if entry.get("severity") == "error"
+        ]
+        told = "\n".join(dict.fromkeys(reasons)) or run.stderr.strip() or run.stdout.strip()
+        raise StackError(f"pulumi preview of stack {site} failed:\n{told}")
+    return tuple(
+        Foreseen(
+            step["urn"].split("::")[2].rpartition("$")[2],
+            step["urn"].rpartition("::")[2],
+            step["op"],
+            tuple(step.get("detailedDiff") or ()),
+        )
+        for step in said.get("steps", [])
+        if step["op"] not in _NO_CHANGE
+    )
 
 
 def up(

@@ -106,7 +106,7 @@ def _reachability(plan: Plan) -> list[Check]:
     }
     gateways = {vlan.name: prefix.gateway for vlan in plan.vlans for prefix in vlan.prefixes if prefix.prefix in routed}
     isolated = {vlan.name for vlan in plan.vlans if vlan.fabric and not any(prefix.gateway for prefix in vlan.prefixes)}
-    hosts = [device for device in plan.devices if device.kind is not DeviceKind.SWITCH]
+    hosts = [device for device in plan.devices if device.kind is not DeviceKind.SWITCH and not device.leaving]
     platforms = {platform.slug: platform.evidence for platform in plan.platforms}
     found: list[Check] = []
 

@@ -20,6 +20,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "image": ("pinion.cli.image", "image", "Disk images of the Pis: build, start under emulation, write to cards."),
     "artefact": ("pinion.cli.artefact", "artefact", "Sign models for the nodes of a site."),
     "identity": ("pinion.cli.identity", "commands", "The site's certificate authority: make it, tokens, revocation."),
+    "decommission": (
+        "pinion.cli.decommission",
+        "decommission",
+        "Take a node out of its site: revoke, wipe, shut, prove.",
+    ),
     "verify": ("pinion.cli.verify", "verify", "Prove each claim of the plan on the live site; write the report."),
     "up": ("pinion.cli.up", "up", "Everything in order: lab, Pulumi, hosts, verification."),
     "down": ("pinion.cli.up", "down", "Take a lab site down; leaves no process, mount, namespace or link."),

@@ -98,7 +98,8 @@ def token(site: str, node: str, token_life: float, as_json: bool) -> None:
 def revoke(site: str, node: str, serial: str | None, reason: str, as_json: bool) -> None:
     """Have SITE's authority never renew NODE's certificate. It stays good until it ends by itself: revocation is passive.
 
-    A host that is in the site file gets a new token with the next `pinion converge`: take it out of the site file first, or leave it off.
+    A host that is in the site file gets a new token with the next `pinion converge`: state it under `decommissioned` first, or leave it
+    off. `pinion decommission` sees a node out as a whole.
     NODE may be gone from the site file; then --serial is needed.
     """
     _, loaded = load_or_exit(site, as_json=as_json)

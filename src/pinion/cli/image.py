@@ -297,7 +297,7 @@ def _plan(site: str, nodes: tuple[str, ...], *, as_json: bool) -> Plan:
 
 def _first_pi(plan: Plan) -> str:
     for device in plan.devices:
-        if device.kind is DeviceKind.PI:
+        if device.kind is DeviceKind.PI and not device.leaving:
             return device.name
     raise click.BadParameter(f"{plan.site} has no Pis, and images are for Pis", param_hint="SITE")
 

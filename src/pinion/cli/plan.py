@@ -57,7 +57,8 @@ def _summary(compiled: Plan) -> str:
         cables = ", ".join(
             f"{i.name} -> {i.cable.device} {i.cable.interface}" for i in device.interfaces if i.cable and i.owns_cable
         )
-        lines.append(f"  {device.name:<10} {device.kind:<16} {device.primary_address or '-':<20} {cables}")
+        leaves = "  (decommissioned: port shut)" if device.leaving else ""
+        lines.append(f"  {device.name:<10} {device.kind:<16} {device.primary_address or '-':<20} {cables}{leaves}")
     if compiled.cluster is not None:
         lines += ["", f"cluster {compiled.cluster.server}"]
         for node in compiled.cluster.nodes:

@@ -63,7 +63,7 @@ class Given:
 
 def node_of(plan: Plan, name: str) -> DevicePlan:
     """The Pi called *name*. Raises `ImageError` when there is none, with those that there are."""
-    pis = [device for device in plan.devices if device.kind is DeviceKind.PI]
+    pis = [device for device in plan.devices if device.kind is DeviceKind.PI and not device.leaving]
     for device in pis:
         if device.name == name:
             return device

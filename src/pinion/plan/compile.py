@@ -44,7 +44,8 @@ def plan(site: Site, catalog: Catalog | None = None) -> Plan:
     found_hosts = hosts(site, known, wiring)
     switches = [switch_device(site, known, wiring, name) for name in sorted(site.switches, key=natural)]
     devices = (*switches, *found_hosts)
-    found_flows = flows.flows(site, devices)
+    staying = tuple(device for device in devices if not device.leaving)
+    found_flows = flows.flows(site, staying)
     return Plan(
         site=site.site,
         region=site.region,
@@ -66,27 +67,28 @@ def plan(site: Site, catalog: Catalog | None = None) -> Plan:
         devices=devices,
         switches=tuple(fabric.switch(site, known, wiring, device, found_vlans) for device in switches),
         flows=found_flows,
-        hosts=_host_plans(site, known, found_hosts, devices, found_vlans, found_flows),
+        hosts=_host_plans(site, known, staying, found_vlans, found_flows),
         rollout=RolloutPlan(
             canary=site.rollout.canary,
             second=fraction(site.rollout.second),
             limits={group.replace("-", "_"): most for group, most in site.rollout.limits.items()},
         ),
-        cluster=cluster(site, devices),
-        authority=identity.authority(site, devices, found_vlans),
+        cluster=cluster(site, staying),
+        authority=identity.authority(site, staying, found_vlans),
     )
 
 
 def _host_plans(
     site: Site,
     known: Catalog,
-    hosts: list[DevicePlan],
     devices: tuple[DevicePlan, ...],
     vlans: tuple[VlanPlan, ...],
     table: tuple[FlowPlan, ...],
 ) -> tuple[HostPlan, ...]:
     found = []
-    for device in hosts:
+    for device in devices:
+        if device.kind is DeviceKind.SWITCH:
+            continue
         context = _context(site, known, device, devices, vlans, flows.ending_at(table, device))
         groups = [GROUPS[device.kind]]
         if device.kind is DeviceKind.PI:

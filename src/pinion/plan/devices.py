@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pinion.plan.addressing import addresses, named_addresses, network_mtu
-from pinion.plan.model import CableEnd, DeviceKind, DevicePlan, DeviceTypePlan, InterfacePlan, PortMode
+from pinion.plan.model import CableEnd, DeviceKind, DevicePlan, DeviceStatus, DeviceTypePlan, InterfacePlan, PortMode
 from pinion.site.allocation import gateway, identity_number, natural, node_name
 from pinion.site.catalog import Catalog, Hardware
 from pinion.site.model import Device, GpuServer, ManagementHost, PiGroup, Purpose, Site, Switch
@@ -14,12 +14,16 @@ from pinion.site.quantities import numbers, port_names, switch_ports
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What is plugged into one switch port: the far *device* and *interface*, and the VLAN *network* of the access port."""
+    """What is plugged into one switch port: the far *device* and *interface*, and the VLAN *network* of the access port.
+
+    *leaving*: the device is decommissioned, and its port is shut.
+    """
 
     device: str
     interface: str
     network: str
     origin: str
+    leaving: bool = False
 
 
 @dataclass(slots=True)
@@ -72,6 +76,15 @@ def hosts(site: Site, catalog: Catalog, wiring: Wiring) -> list[DevicePlan]:
     return found
 
 
+def status(site: Site, name: str) -> DeviceStatus:
+    """What the site file says of the device *name*."""
+    return DeviceStatus.DECOMMISSIONING if name in site.decommissioned else DeviceStatus.ACTIVE
+
+
+def _link(site: Site, device: str, interface: str, network: str, origin: str) -> Link:
+    return Link(device, interface, network, origin, device in site.decommissioned)
+
+
 def _interface(
     site: Site,
     name: str,
@@ -97,6 +110,7 @@ def _interface(
 
 
 def _device(
+    site: Site,
     name: str,
     kind: DeviceKind,
     stated: Device,
@@ -118,6 +132,7 @@ def _device(
         interfaces=interfaces,
         primary_address=next((address for interface in interfaces for address in interface.addresses), None),
         lab=lab,
+        status=status(site, name),
         origin=origin,
     )
 
@@ -128,7 +143,7 @@ def _management_host(site: Site, catalog: Catalog, wiring: Wiring, name: str) ->
     origin = f"management_hosts.{name}"
     platform = stated.platform
     outer, inner = profile.ports[0], profile.ports[1]
-    cable = wiring.plug(stated.port, Link(name, inner.name, stated.fabric_network, origin))
+    cable = wiring.plug(stated.port, _link(site, name, inner.name, stated.fabric_network, origin))
     out_of_band = named_addresses(site.networks[stated.network], name, "management-hosts", stated.range, stated.address)
     fabric = named_addresses(
         site.networks[stated.fabric_network], name, "management-hosts", None, stated.fabric_address
@@ -138,6 +153,7 @@ def _management_host(site: Site, catalog: Catalog, wiring: Wiring, name: str) ->
         _interface(site, inner.name, inner.type, stated.fabric_network, fabric, cable),
     )
     return _device(
+        site,
         name,
         DeviceKind.MANAGEMENT_HOST,
         stated,
@@ -155,7 +171,7 @@ def _gpu_server(site: Site, catalog: Catalog, wiring: Wiring, name: str) -> Devi
     origin = f"gpu_servers.{name}"
     platform = stated.platform
     control = profile.ports[0]
-    cable = wiring.plug(stated.port, Link(name, control.name, stated.network, origin))
+    cable = wiring.plug(stated.port, _link(site, name, control.name, stated.network, origin))
     own = named_addresses(site.networks[stated.network], name, "gpu-servers", stated.range, stated.address)
     interfaces = [_interface(site, control.name, control.type, stated.network, own, cable, stated.mac)]
     if stated.rdma is not None:
@@ -163,9 +179,10 @@ def _gpu_server(site: Site, catalog: Catalog, wiring: Wiring, name: str) -> Devi
         for index, (nic, (switch, port)) in enumerate(zip(profile.rdma_ports, ports, strict=True)):
             ordinal = (identity_number(name) - 1) * len(profile.rdma_ports) + index
             given = addresses(site.networks[stated.rdma.network], stated.rdma.range, ordinal)
-            end = wiring.plug_port(switch, port, Link(name, nic.name, stated.rdma.network, f"{origin}.rdma"))
+            end = wiring.plug_port(switch, port, _link(site, name, nic.name, stated.rdma.network, f"{origin}.rdma"))
             interfaces.append(_interface(site, nic.name, nic.type, stated.rdma.network, given, end))
     return _device(
+        site,
         name,
         DeviceKind.GPU_SERVER,
         stated,
@@ -187,7 +204,7 @@ def _pis(site: Site, catalog: Catalog, wiring: Wiring, group_name: str, group: P
     for number in numbers(group.numbers):
         override = group.nodes.get(number)
         name, ordinal, origin = node_name(group_name, number), number - group.first, f"pis.{group_name} {number}"
-        link = Link(name, board.port.name, group.network, origin)
+        link = _link(site, name, board.port.name, group.network, origin)
         cable = (
             wiring.plug(override.port, link)
             if override and override.port
@@ -210,6 +227,7 @@ def _pis(site: Site, catalog: Catalog, wiring: Wiring, group_name: str, group: P
                 interfaces=(interface,),
                 primary_address=interface.addresses[0],
                 lab=catalog.platforms[group.platform].lab,
+                status=status(site, name),
                 origin=origin,
             )
         )
@@ -256,6 +274,7 @@ def switch_device(site: Site, catalog: Catalog, wiring: Wiring, name: str) -> De
                 ports.append(_front_port(port, group.type, wiring.links.get((name, port))))
     interfaces = (management, *ports, *_routed_vlans(site))
     return _device(
+        site,
         name,
         DeviceKind.SWITCH,
         stated,
@@ -289,6 +308,14 @@ def _trunk(
 def _front_port(port: str, kind: str, link: Link | None) -> InterfacePlan:
     if link is None:
         return InterfacePlan(name=port, type=kind, enabled=False)
+    if link.leaving:
+        return InterfacePlan(
+            name=port,
+            type=kind,
+            enabled=False,
+            description=f"{link.device} {link.interface}, decommissioned",
+            cable=CableEnd(device=link.device, interface=link.interface),
+        )
     return InterfacePlan(
         name=port,
         type=kind,

@@ -72,6 +72,13 @@ class DeviceKind(StrEnum):
     GPU_SERVER = "gpu-server"
 
 
+class DeviceStatus(StrEnum):
+    """Whether a device serves the site. NetBox's own words for it."""
+
+    ACTIVE = "active"
+    DECOMMISSIONING = "decommissioning"  #: stated as leaving: recorded, its ports shut, and nothing else
+
+
 class PortMode(StrEnum):
     """IEEE 802.1Q mode of a port."""
 
@@ -134,7 +141,13 @@ class DevicePlan(Planned):
     interfaces: tuple[InterfacePlan, ...]
     primary_address: str | None
     lab: bool
+    status: DeviceStatus = DeviceStatus.ACTIVE
     origin: str
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the site file states it under `decommissioned`."""
+        return self.status is DeviceStatus.DECOMMISSIONING
 
     def interface(self, name: str) -> InterfacePlan:
         """The interface called *name*; `KeyError` when there is none."""
@@ -172,7 +185,10 @@ class SwitchVlan(Planned):
 
 
 class SwitchPort(Planned):
-    """One front port. A port without a peer is shut. *access_vlan* and *trunk_vlans* are VLAN identifiers."""
+    """One front port. A port without a peer is shut, and so is that of a node that leaves.
+
+    *access_vlan* and *trunk_vlans* are VLAN identifiers.
+    """
 
     name: str
     description: str

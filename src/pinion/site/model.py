@@ -335,3 +335,8 @@ class Site(Statement):
         default=Concerns(),
     )
     rollout: Rollout = says("How a run over many hosts goes.", default=Rollout())
+    decommissioned: tuple[str, ...] = says(
+        "Nodes that leave, by name, such as `[pi-03]`: NetBox says `decommissioning`, their switch ports are shut, and they are hosts no "
+        "more. Each keeps its number, address and port until it is taken out of the file altogether.",
+        default=(),
+    )

@@ -18,9 +18,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pinion.checks.claims import checks
+from pinion.drivers.netbox import device_record
 from pinion.plan import Plan, plan
 from pinion.plan.diff import differences
+from pinion.plan.leaving import behind, ports, staying
 from pinion.plan.model import Concern, DeviceKind, HostFile
+from pinion.render.switch import eos_config
 from pinion.site.model import Site
 
 ROOT = Path(__file__).parents[3]
@@ -199,3 +203,99 @@ def test_a_secret_file_s_content_is_in_no_difference() -> None:
         assert len(found) == 1
         assert "sesame" not in found[0].model_dump_json() + str(found[0])
     assert differences(one, two)[0].path.endswith("concerns.secret.files./k")
+
+
+# --- a node that leaves ---------------------------------------------------------------------------------------------------
+
+
+def test_a_node_that_leaves_shuts_its_port_and_is_no_host_and_no_node_of_the_cluster() -> None:
+    before, after = stated("lab"), stated("lab")
+    after["decommissioned"] = ["pi-03"]
+    paths = {difference.path for difference in differences(planned(before), planned(after))}
+    port = "Ethernet3"
+    assert paths == {
+        "devices.pi-03.status",
+        "hosts.pi-03",
+        "cluster.nodes.pi-03",
+        *(f"devices.tor-1.interfaces.{port}.{field}" for field in ("enabled", "description", "mode", "untagged_vlan")),
+        *(f"switches.tor-1.ports.{port}.{field}" for field in ("enabled", "description", "mode", "access_vlan")),
+    }
+    shut = next(one for one in planned(after).switches[0].ports if one.name == port)
+    assert (shut.enabled, shut.access_vlan, shut.description) == (False, None, "pi-03 eth0, decommissioned")
+    assert f"interface {port}\n   description pi-03 eth0, decommissioned\n   shutdown\n" in eos_config(
+        planned(after).switches[0]
+    )
+
+
+def test_a_gpu_server_that_leaves_shuts_its_rdma_ports_on_both_switches() -> None:
+    data = stated("dc-rack-12")
+    data["decommissioned"] = ["nv-1"]
+    compiled = planned(data)
+    shut = {
+        (switch.name, port.name) for switch in compiled.switches for port in switch.ports if "nv-1" in port.description
+    }
+    assert len(shut) == 9
+    assert not any(port.enabled for switch in compiled.switches for port in switch.ports if "nv-1" in port.description)
+    assert set(ports(compiled, "nv-1")) == shut
+    assert "nv-1" not in {host.name for host in compiled.hosts}
+
+
+@settings(max_examples=30, deadline=None)
+@given(leaving=st.sets(st.integers(min_value=1, max_value=8), min_size=1, max_size=8))
+def test_leaving_moves_no_address_and_going_moves_no_other(leaving: set[int]) -> None:
+    data = stated("dc-rack-12")
+    before = addresses(planned(data))
+    names = [f"pi-{number:02}" for number in sorted(leaving)]
+    data["decommissioned"] = names
+    assert addresses(planned(data)) == before
+    del data["decommissioned"]
+    left = set(range(1, 9)) - leaving
+    if not left:
+        del data["pis"]
+        data["concerns"] = {"base": {}}
+        data.pop("models")
+    else:
+        data["pis"]["pi"]["numbers"] = ",".join(map(str, sorted(left)))
+    assert addresses(planned(data)) == {key: value for key, value in before.items() if key[0] not in names}
+
+
+def test_no_claim_is_made_about_a_node_that_leaves_but_its_record_and_its_port() -> None:
+    data = stated("lab")
+    data["decommissioned"] = ["pi-03"]
+    compiled = planned(data)
+    about = [check for check in checks(compiled) if "pi-03" in check.model_dump_json()]
+    assert [check.id for check in about] == ["records.device.pi-03"]
+    port = next(check for check in checks(compiled) if check.id == "fabric.tor-1.port.Ethernet3")
+    assert port.expected == "shut"
+    assert device_record(compiled, "pi-03").status == "decommissioning"
+    assert device_record(compiled, "pi-02").status == "active"
+
+
+def test_the_plan_with_the_node_still_in_is_that_of_before() -> None:
+    data = stated("lab")
+    before = planned(data)
+    data["decommissioned"] = ["nv-1", "pi-03"]
+    assert [host.name for host in staying(Site.model_validate(data), "pi-03").hosts] == [
+        host.name for host in before.hosts if host.name != "nv-1"
+    ]
+
+
+def test_what_concerns_keep_is_known_to_the_wipe() -> None:
+    """Every folder that a concern states, every state folder of a unit, and every secret file lies under what a wipe names."""
+    written = 0
+    for name in SITES:
+        for host in planned(stated(name)).hosts:
+            known = [held.path for held in behind(host).data]
+            folders = [folder.path for concern in host.concerns.values() for folder in concern.directories]
+            files = [file for concern in host.concerns.values() for file in concern.files]
+            folders += [
+                f"/var/lib/{line.partition('=')[2]}"
+                for file in files
+                for line in file.content.splitlines()
+                if line.startswith("StateDirectory=")
+            ]
+            secret = [file.path for file in files if file.secret]
+            for path in (*folders, *secret):
+                assert any(path == one or path.startswith(f"{one}/") for one in known), f"{host.name}: {path}"
+                written += 1
+    assert written > 20

@@ -165,7 +165,8 @@ class Interface(Desired):
 class DeviceRecord(Desired):
     """A device with its interfaces, addresses and cables. *role*, *manufacturer*, *device_type*, *platform* are slugs; *rack* a name.
 
-    *position* is the lowest rack unit that it fills. *primary_address* must be one of its interfaces' addresses.
+    *position* is the lowest rack unit that it fills. *primary_address* must be one of its interfaces' addresses. *status* is NetBox's
+    word; we give two of those that it has.
     """
 
     site: Slug
@@ -176,6 +177,7 @@ class DeviceRecord(Desired):
     platform: Slug | None = None
     rack: Name | None = None
     position: float | None = None
+    status: Annotated[str, Field(pattern=r"^(active|decommissioning)$")] = "active"
     serial: Annotated[str, BeforeValidator(_trim), Field(max_length=50)] = ""
     description: Text = ""
     interfaces: tuple[Interface, ...] = ()

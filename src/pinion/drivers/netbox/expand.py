@@ -219,10 +219,11 @@ def expand_device(unit: DeviceRecord) -> list[Want]:
         "name": unit.name, "site": site, "rack": rack, "position": unit.position, "face": "front" if unit.position else None,
         "role": _slug_ref(DEVICE_ROLE, unit.site, unit.role), "device_type": _type_ref(unit.site, unit.manufacturer, unit.device_type),
         "platform": _slug_ref(PLATFORM, unit.site, unit.platform) if unit.platform else None,
-        "status": "active", "serial": unit.serial, "description": unit.description,
+        "status": unit.status, "serial": unit.serial, "description": unit.description,
     }  # fmt: skip
     shown = {
-        name: name for name in ("name", "rack", "position", "role", "device_type", "platform", "serial", "description")
+        name: name
+        for name in ("name", "rack", "position", "role", "device_type", "platform", "status", "serial", "description")
     }
     late = _primary(unit)
     wants = [

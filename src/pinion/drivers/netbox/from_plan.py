@@ -90,6 +90,7 @@ def device_record(plan: Plan, name: str) -> DeviceRecord:
         platform=device.platform,
         rack=device.rack,
         position=device.position,
+        status=device.status.value,
         serial=device.serial,
         description=device.description,
         interfaces=tuple(_interface(one) for one in device.interfaces),

@@ -205,6 +205,7 @@ def observe_device(key: str, parts: Parts, world: World) -> Observed[DeviceRecor
         platform=_word(main, "platform"),
         rack=_word(main, "rack"),
         position=main.get("position"),
+        status=str(plain(main.get("status")) or ""),
         serial=_text(main, "serial"),
         description=_text(main, "description"),
         interfaces=interfaces,
@@ -301,6 +302,7 @@ def _other_drift(parts: Parts) -> tuple[str, ...]:
             if not is_tagged(record):
                 found.append(f"the tag pinion was taken off {describe(kind, record)}")
             status = plain(record.get("status"))
-            if status is not None and status not in _IN_SERVICE:
+            # That of a device is a field of its unit.
+            if kind is not DEVICE and status is not None and status not in _IN_SERVICE:
                 found.append(f"{describe(kind, record)} has status {status}")
     return tuple(found)

@@ -14,6 +14,7 @@ from pinion.site.rules import (
     fabric,
     hardware,
     hosts,
+    leaving,
     networks,
     nodes,
     ports,
@@ -35,6 +36,7 @@ TOPICS: tuple[Callable[[Facts], None], ...] = (
     hosts.check,
     nodes.check,
     rollout.check,
+    leaving.check,
 )
 
 
