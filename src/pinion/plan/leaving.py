@@ -11,14 +11,11 @@ from pinion.site.model import Site
 
 #: Where the program that runs on hosts keeps journals and the contents of secret files (`pinion.drivers.hosts.onhost.notes`).
 NOTES = "/var/lib/pinion"
-#: Where an image puts a one-time token until it is used (`pinion.image.identity`).
-IMAGE_TOKEN = "/etc/pinion/enrolment-token"
 HAILO_STORE = "/var/lib/hailo-ollama"
 
 #: Concern to the folders and files that hold its data; *secret* ones are overwritten. The first are the first to go.
 DATA: tuple[tuple[str | None, tuple[str, ...], bool], ...] = (
     (identity.NAME, (identity.FOLDER, identity.TOKEN_FILE), True),
-    (None, (IMAGE_TOKEN,), True),
     (site_ca.NAME, (site_ca.FOLDER, site_ca.DATA), True),
     (None, (NOTES,), True),
     (model_store.NAME, (model_store.FOLDER,), False),
