@@ -28,7 +28,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         rules = getattr(getattr(item, "module", None), "SERVERS_RULES", None)
         if rules is not None and getattr(item, "originalname", item.name) not in rules:
-            item.add_marker(pytest.mark.skip(reason="the driver's own logic, shown in memory: on NetBox with CI_FULL=1"))
+            item.add_marker(
+                pytest.mark.skip(reason="the driver's own logic, shown in memory: on NetBox with CI_FULL=1")
+            )
 
 
 @dataclass(frozen=True, repr=False)
