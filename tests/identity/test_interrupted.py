@@ -9,11 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
+from thoroughness import points
 
 from pinion.services.node_programs.identity import read_certificate
 
 from .conftest import PROGRAM, Host, StepCa
 
+#: From one step that is tried to the next.
+STRIDE = points(3, 1)
 #: Runs the program and kills it (SIGKILL) at step number argv[1] of all that it does to files, processes and connections; 0: never.
 #: argv[2] is how far its sense of the hour is ahead, in seconds. The number of steps of a whole run goes to the file argv[3].
 KILLER = f"""
@@ -60,9 +63,9 @@ def assert_tidy(host: Host) -> None:
 
 @pytest.mark.timeout(600)
 def test_killed_at_any_step_of_an_enrolment_the_next_run_converges(tmp_path: Path, ca: StepCa) -> None:
-    step = 0
+    step = 1 - STRIDE
     while True:
-        step += 1
+        step += STRIDE
         host = Host(tmp_path / str(step), ca)
         host.token()
         code = killed_at(step, host, "enrol")
@@ -84,13 +87,10 @@ def test_killed_at_any_step_of_an_enrolment_the_next_run_converges(tmp_path: Pat
 def test_killed_on_the_way_a_token_from_an_image_is_used_by_a_later_run_or_was_used_up(
     tmp_path: Path, ca: StepCa
 ) -> None:
-    """What the next look of the timer finds: a certificate, a token that still works, or one that the authority has seen.
-
-    The steps are those of an enrolment with any token, which the test before goes through one by one: here every third.
-    """
-    step, by_themselves, used_up = -1, 0, 0
+    """What the next look of the timer finds: a certificate, a token that still works, or one that the authority has seen."""
+    step, by_themselves, used_up = 2 - STRIDE, 0, 0
     while True:
-        step += 3
+        step += STRIDE
         host = Host(tmp_path / str(step), ca)
         host.seeded()
         code = killed_at(step, host, "renew")
@@ -120,9 +120,9 @@ def test_killed_on_the_way_a_token_from_an_image_is_used_by_a_later_run_or_was_u
 def test_killed_at_any_step_of_a_renewal_a_good_certificate_is_in_use_all_the_time(tmp_path: Path, ca: StepCa) -> None:
     host = Host(tmp_path, ca)
     host.enrolled()
-    step = 0
+    step = 1 - STRIDE
     while True:
-        step += 1
+        step += STRIDE
         ahead = read_certificate(host.current / "cert.pem").due - time.time() + 60
         before = host.status()["serial"]
         code = killed_at(step, host, "renew", ahead)
