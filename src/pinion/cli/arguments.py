@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from pinion.plan.model import HostPlan, Plan
 from pinion.site.find import site_file
 from pinion.site.loader import SiteErrors, load
 from pinion.site.model import Site
@@ -34,3 +35,12 @@ def load_or_exit(written: str, *, as_json: bool) -> tuple[Path, Site]:
         else:
             click.echo(str(errors), err=True)
         raise SystemExit(PROBLEM) from None
+
+
+def host_of(plan: Plan, node: str) -> HostPlan:
+    """The host that *node* names; `click.BadParameter` (exit code 2), with those that there are, when there is none."""
+    for host in plan.hosts:
+        if host.name == node:
+            return host
+    names = ", ".join(host.name for host in plan.hosts)
+    raise click.BadParameter(f"{plan.site} has no host '{node}'; it has {names}", param_hint="NODE")

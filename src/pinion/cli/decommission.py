@@ -28,7 +28,7 @@ from pinion.bringup.leaving_host import HostRefusedError, UnreachedError
 from pinion.bringup.leaving_site import LiveMeans
 from pinion.bringup.programs import ProgramMissingError
 from pinion.bringup.stack import StackError
-from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
+from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, host_of, load_or_exit
 from pinion.drivers.identity.place import AuthorityError
 from pinion.plan import Plan
 from pinion.plan import plan as compile_plan
@@ -94,7 +94,7 @@ def decommission(
     path, loaded = load_or_exit(site, as_json=as_json)
     plan = compile_plan(loaded)
     before = staying(loaded, node)
-    host = _host(before, node)
+    host = host_of(before, node)
     notes = Notes(repository() / ".pinion" / "decommission" / loaded.site / f"{node}.json")
     missing = not_stated(loaded, path, node)
     if missing is not None:
@@ -123,14 +123,6 @@ def decommission(
     else:
         _summary(path, node, result, left)
     raise SystemExit(PROBLEM if result.problems else FINE)
-
-
-def _host(plan: Plan, node: str) -> HostPlan:
-    for host in plan.hosts:
-        if host.name == node:
-            return host
-    names = ", ".join(host.name for host in plan.hosts)
-    raise click.BadParameter(f"{plan.site} has no node '{node}'; it has {names}", param_hint="NODE")
 
 
 def _number(serial: str | None) -> int | None:

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import click
 
-from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
+from pinion.bringup.leaving_host import HostRefusedError, UnreachedError
+from pinion.bringup.leaving_host import serial as serial_of
+from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, host_of, load_or_exit
 from pinion.cli.token_life import token_life
-from pinion.drivers.hosts.inventory import login, ssh_options
+from pinion.drivers.hosts.inventory import login
 from pinion.drivers.identity.authority import Authority
 from pinion.drivers.identity.place import AuthorityError, folder_of
 from pinion.drivers.identity.revoking import revoke as revoke_serial
 from pinion.drivers.identity.tokens import enrolment
 from pinion.plan import Plan, identity
 from pinion.plan import plan as compile_plan
-from pinion.plan.concerns.identity import FOLDER
 from pinion.plan.model import AuthorityPlan, HostPlan
-
-#: Seconds for a login that asks a host for its certificate's serial number.
-_LOGIN_SECONDS = 20
 
 
 @click.group("identity", context_settings={"help_option_names": ["-h", "--help"]})
@@ -72,7 +68,7 @@ def token(site: str, node: str, token_life: float, as_json: bool) -> None:
     """
     _, loaded = load_or_exit(site, as_json=as_json)
     plan = compile_plan(loaded)
-    _host(plan, node)
+    host_of(plan, node)
     names = identity.names(loaded, plan.device(node), plan.vlans)
     authority = Authority(folder_of(loaded.site, os.environ))
     try:
@@ -106,7 +102,7 @@ def revoke(site: str, node: str, serial: str | None, reason: str, as_json: bool)
     plan = compile_plan(loaded)
     authority = Authority(folder_of(loaded.site, os.environ))
     try:
-        number = int(serial, 16) if serial is not None else _asked(_host(plan, node))
+        number = int(serial, 16) if serial is not None else _asked(host_of(plan, node))
     except ValueError as error:
         raise click.BadParameter(
             f"'{serial}' is not a hexadecimal number; `identity status` on the host prints it"
@@ -125,14 +121,6 @@ def revoke(site: str, node: str, serial: str | None, reason: str, as_json: bool)
     raise SystemExit(FINE)
 
 
-def _host(plan: Plan, node: str) -> HostPlan:
-    for host in plan.hosts:
-        if host.name == node:
-            return host
-    names = ", ".join(host.name for host in plan.hosts)
-    raise click.BadParameter(f"{plan.site} has no host '{node}'; it has {names}", param_hint="NODE")
-
-
 def _stated(plan: Plan) -> AuthorityPlan:
     if plan.authority is None:
         click.echo(f"{plan.site} has no authority: state concerns.site_ca or concerns.identity.authority", err=True)
@@ -140,27 +128,16 @@ def _stated(plan: Plan) -> AuthorityPlan:
     return plan.authority
 
 
-def _asked(host: HostPlan, run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run) -> int:
+def _asked(host: HostPlan) -> int:
     """The serial number of the certificate that *host* uses, asked for over SSH. Raises `SystemExit` when it cannot say."""
-    access = login()
-    key = ["-i", str(access.key)] if access.key is not None else []
-    command = ["ssh", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_LOGIN_SECONDS}", *ssh_options(access), *key]
-    asked = f"openssl x509 -noout -serial -in {FOLDER}/current/cert.pem"
     try:
-        done = run(
-            [*command, f"{host.user}@{host.address}", asked],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=2 * _LOGIN_SECONDS,
-            check=False,
-        )
-        if done.returncode == 0:
-            return int(done.stdout.strip().removeprefix("serial="), 16)
-        said = done.stderr.strip().splitlines()
-        why = said[-1] if said else f"ssh ended with {done.returncode}"
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        found = serial_of(host, login())
+    except (UnreachedError, HostRefusedError) as error:
         why = str(error)
+    else:
+        if found is not None:
+            return found
+        why = "it has none"
     click.echo(
         f"{host.name} cannot be asked for its certificate: {why}; give its serial number with --serial, or take the host out of the site "
         "file and let the certificate end",
