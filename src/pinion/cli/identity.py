@@ -17,7 +17,7 @@ from pinion.drivers.hosts.inventory import login
 from pinion.drivers.identity.authority import Authority
 from pinion.drivers.identity.place import AuthorityError, folder_of
 from pinion.drivers.identity.revoking import revoke as revoke_serial
-from pinion.drivers.identity.tokens import enrolment
+from pinion.drivers.identity.tokens import ENROLMENT_SECONDS, enrolment
 from pinion.plan import Plan, identity
 from pinion.plan import plan as compile_plan
 from pinion.plan.model import AuthorityPlan, HostPlan
@@ -58,7 +58,7 @@ def init(site: str, as_json: bool) -> None:
 @commands.command(epilog="\b\nExample:\n  pinion identity token dc-rack-12 pi-03 >pi-03.token")
 @click.argument("site")
 @click.argument("node")
-@token_life("--life", "15min")
+@token_life("--life", ENROLMENT_SECONDS)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def token(site: str, node: str, token_life: float, as_json: bool) -> None:
     """Print a token with which NODE of SITE gets one certificate. A secret: send it to a file of mode 0600.

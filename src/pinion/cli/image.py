@@ -23,7 +23,7 @@ from pinion.cli.token_life import token_life as token_life_option
 from pinion.drivers.hosts.inventory import login
 from pinion.drivers.identity.place import folder_of
 from pinion.image import base as bases
-from pinion.image.enrolment import handed_out
+from pinion.image.enrolment import LIFE_SECONDS, handed_out
 from pinion.image.errors import ImageError
 from pinion.image.identity import node_of
 from pinion.image.node import NodeImage, Supplied
@@ -81,13 +81,11 @@ _FILES = (
         "One-time token with which the node asks the site's authority; for one --node. Default: made by the authority on this machine.",
     ),
 )
-#: How long a token in an image counts (`pinion.image.enrolment.LIFE_SECONDS`): a week.
-_TOKEN_LIFE = "168h"
 
 
 def _supplied(command: Callable[P, R]) -> Callable[P, R]:
     """The options that say what a node gets."""
-    command = token_life_option("--token-life", _TOKEN_LIFE)(command)
+    command = token_life_option("--token-life", LIFE_SECONDS)(command)
     for option, name, multiple, text in reversed(_FILES):
         path = click.Path(path_type=Path, dir_okay=False, exists=True)
         command = click.option(option, name, multiple=multiple, type=path, metavar="FILE", help=text)(command)

@@ -22,16 +22,21 @@ def _read(context: click.Context, parameter: click.Parameter, written: str) -> f
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     if not ENROLMENT_SECONDS <= found <= LONGEST_SECONDS:
-        shortest, longest = f"{ENROLMENT_SECONDS // 60}min", f"{LONGEST_SECONDS // 3600}h"
+        bounds = f"{_written(ENROLMENT_SECONDS)} to {_written(LONGEST_SECONDS)}"
         raise click.BadParameter(
-            f"'{written}' is not from {shortest} to {longest}: shorter, and nobody is in time; longer, and it is lost"
+            f"'{written}' is not from {bounds}: shorter, and nobody is in time; longer, and it is lost"
         )
     return found
 
 
-def token_life(name: str, default: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """The option called *name*, with the parameter ``token_life`` in seconds."""
+def _written(found: int) -> str:
+    """Seconds as site files write them."""
+    return f"{found // 3600}h" if found % 3600 == 0 else f"{found // 60}min"
+
+
+def token_life(name: str, default: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """The option called *name*, with the parameter ``token_life`` in seconds, *default* unless stated."""
     text = "How long the enrolment token counts, such as 12h."
     return click.option(
-        name, "token_life", default=default, show_default=True, callback=_read, metavar="DURATION", help=text
+        name, "token_life", default=_written(default), show_default=True, callback=_read, metavar="DURATION", help=text
     )

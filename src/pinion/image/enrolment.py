@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pinion.drivers.hosts.onhost.journal import Journal, Original
+from pinion.drivers.hosts.onhost.notes import journal_file
 from pinion.drivers.identity.authority import Authority
 from pinion.drivers.identity.place import AuthorityError
 from pinion.drivers.identity.tokens import enrolment as new_token
@@ -29,8 +30,6 @@ from pinion.plan.model import Concern, HostFile, HostMaterial, Plan
 LIFE_SECONDS = 7 * 86400
 #: A kept token with less than this share of its life left is replaced: whoever writes a card has at least that long to start it.
 KEPT = 1 / 2
-#: The on-host program's folder of journals (`pinion.drivers.hosts.onhost.notes`).
-_JOURNAL_FILE = f"/var/lib/pinion/concerns/{concern_identity.NAME}.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ def files(plan: Plan, node: str, root: bytes) -> tuple[HostFile, ...]:
         },
         units={unit.name: (False, False, False) for unit in concern.units},
     )
-    return (*brought, HostFile(path=_JOURNAL_FILE, mode="0600", content=journal.to_json()))
+    return (*brought, HostFile(path=str(journal_file(concern_identity.NAME)), mode="0600", content=journal.to_json()))
 
 
 def units(plan: Plan, node: str) -> Sequence[str]:

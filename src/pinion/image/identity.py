@@ -10,7 +10,6 @@ import hashlib
 import io
 import ipaddress
 import json
-import re
 import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from dataclasses import dataclass, field
 from pinion.image import enrolment
 from pinion.image.errors import ImageError
 from pinion.image.recipe import USER, USER_ID
-from pinion.plan.concerns.base import CHRONY_FILE
+from pinion.plan.concerns.base import CHRONY_FILE, named_servers
 from pinion.plan.concerns.identity import ROOT_CA_FILE, SEED_TOKEN_FILE
 from pinion.plan.context import PI_COMMAND_LINE
 from pinion.plan.model import DeviceKind, DevicePlan, InterfacePlan, Plan
@@ -125,7 +124,7 @@ def time_servers(plan: Plan, node: str) -> tuple[str, ...]:
     """Whom the node asks for the time once it is converged; it must know it before, for no certificate can be judged without."""
     host = next(host for host in plan.hosts if host.name == node)
     texts = [file.content for concern in host.concerns.values() for file in concern.files if file.path == CHRONY_FILE]
-    return tuple(name for text in texts for name in re.findall(r"^(?:server|pool) (\S+)", text, re.MULTILINE))
+    return tuple(name for text in texts for name in named_servers(text))
 
 
 def gateways(plan: Plan, interface: InterfacePlan) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ import pytest
 from pinion.bringup.cluster_node import ClusterNodeError, ForbiddenError, drain, forget
 from pinion.bringup.leaving_host import HostRefusedError, UnreachedError, look, serial, wipe
 from pinion.drivers.hosts.inventory import Login, plan_of
-from pinion.plan.leaving import behind
+from pinion.drivers.hosts.onhost.notes import STATE
+from pinion.plan.leaving import NOTES, behind
 from pinion.services import node_programs
 
 HOST = next(
@@ -102,3 +103,8 @@ def test_a_node_is_drained_and_forgotten_once() -> None:
     forbidden = 'Error from server (Forbidden): nodes "pi-03" is forbidden: User "x" cannot delete'
     with pytest.raises(ForbiddenError):
         forget(Path("/kube"), "pi-03", answering((0, "node/pi-03\n", ""), (1, "", forbidden)))
+
+
+def test_a_wipe_takes_what_the_program_on_hosts_notes() -> None:
+    """The plan imports no driver, so the folder is written in both."""
+    assert str(STATE) == NOTES

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pinion.plan.addressing import host as without_mask
 from pinion.plan.addressing import named_addresses
 from pinion.plan.context import HostContext
@@ -106,6 +108,11 @@ def _sources(host: HostContext, settings: Base) -> list[str]:
     if servers:
         return ["# The site's management hosts.", *(f"server {address} iburst" for address in servers)]
     return ["# Debian's own choice.", "pool 2.debian.pool.ntp.org iburst"]
+
+
+def named_servers(chrony: str) -> tuple[str, ...]:
+    """The servers that *chrony*, the content of `CHRONY_FILE`, names."""
+    return tuple(re.findall(r"^(?:server|pool) (\S+)", chrony, re.MULTILINE))
 
 
 def _serves(host: HostContext, settings: Base) -> bool:

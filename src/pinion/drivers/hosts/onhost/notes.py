@@ -27,7 +27,7 @@ class FileJournals:
         return sorted(path.stem for path in (STATE / "concerns").glob("[!.]*.json"))
 
     def read(self, name: str) -> Journal:
-        path = _journal(name)
+        path = journal_file(name)
         try:
             return journal_from_json(path.read_text())
         except FileNotFoundError:
@@ -37,9 +37,9 @@ class FileJournals:
 
     def write(self, name: str, journal: Journal) -> None:
         if journal:
-            _write(_journal(name), journal.to_json())
+            _write(journal_file(name), journal.to_json())
         else:
-            _journal(name).unlink(missing_ok=True)
+            journal_file(name).unlink(missing_ok=True)
 
     def read_history(self) -> History:
         path = STATE / "history.json"
@@ -89,7 +89,8 @@ class RunBoots:
         return tuple(json.loads(_BOOT.read_text())) if _BOOT.exists() else ()
 
 
-def _journal(name: str) -> Path:
+def journal_file(name: str) -> Path:
+    """Where the journal of the concern *name* lies."""
     return STATE / "concerns" / f"{name}.json"
 
 
