@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import psutil
 from lab.small_rack import SITE, SmallRack
@@ -44,6 +44,9 @@ systemctl show -p Id,ActiveState ssh.service
 class HostsRack(SmallRack):
     """One instance, converged through the command line as a user does."""
 
+    #: Its hosts have to install the packages of their concerns themselves.
+    BARE: ClassVar[bool] = True
+
     @classmethod
     def make(cls, folder: Path, name: str) -> HostsRack:
         made = super().make(folder, name)
@@ -53,7 +56,9 @@ class HostsRack(SmallRack):
 
     def up(self) -> dict[str, object]:
         """Bring it up with its switch, and configure that; the report."""
-        report: dict[str, object] = json.loads(self.run("up", "--parts", "switch", "--json").stdout)
+        report: dict[str, object] = json.loads(
+            self.run("up", "--parts", "switch", "--json", *(["--bare"] if self.BARE else [])).stdout
+        )
         self.inside(sys.executable, str(REPOSITORY / "tests/lab/fabric.py"), str(self.site))
         return report
 

@@ -50,6 +50,8 @@ DROP_IN = "[Service]\nExecStart=\nExecStart=/usr/bin/python3 -I -B /run/later.py
 class IdentityRack(HostsRack):
     """A management host and two Pis, whose site states these concerns."""
 
+    BARE = False
+
     @classmethod
     def make(cls, folder: Path, name: str) -> IdentityRack:
         made = super().make(folder, name)

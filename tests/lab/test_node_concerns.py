@@ -51,6 +51,8 @@ IMAGE = "console=serial0,115200 root=PARTUUID=0a1b2c3d-02 rootwait quiet"
 class NodesRack(HostsRack):
     """Two Pis and a GPU server, whose site states these concerns."""
 
+    BARE = False
+
     @classmethod
     def make(cls, folder: Path, name: str) -> NodesRack:
         made = super().make(folder, name)

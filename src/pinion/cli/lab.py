@@ -67,14 +67,18 @@ Examples:
 @click.option(
     "--parts", "part_names", metavar="NAMES", help=f"Parts to run, by commas: {', '.join(PARTS)}, none.  [default: all]"
 )
+@click.option(
+    "--bare", is_flag=True, help="New disks without the packages that concerns want: `converge` installs them."
+)
 @_json
-def up(site: str, instance: str | None, part_names: str | None, as_json: bool) -> None:
+def up(site: str, instance: str | None, part_names: str | None, bare: bool, as_json: bool) -> None:
     """Bring the lab up, or bring it on from wherever it is; a second time changes nothing."""
     path, loaded = load_or_exit(site, as_json=as_json)
     with _told():
         _die_quietly()
         names = None if part_names is None else [name for name in part_names.split(",") if name not in {"", "none"}]
-        instance_lab = Lab(compile_plan(loaded), InstanceState.of(instance or loaded.site), parts(names), Progress())
+        store = InstanceState.of(instance or loaded.site)
+        instance_lab = Lab(compile_plan(loaded), store, parts(names), Progress(), bare=bare)
         report = bring_up(instance_lab, site=str(path.resolve()))
     if as_json:
         click.echo(json.dumps(report.as_json(), indent=2))

@@ -53,7 +53,7 @@ def down(store: InstanceState, progress: Progress, *, purge: bool = False) -> Do
         report.uplink = stop_uplink(store)
         names = store.machine_names()
         with ThreadPoolExecutor(max_workers=max(len(names), 1)) as pool:
-            stopped = list(pool.map(lambda name: (name, Machine(store, name).stop()), names))
+            stopped = list(pool.map(lambda name: (name, Machine(store, name).stop(abruptly=purge)), names))
         report.machines = [name for name, busy in stopped if busy]
         report.namespaces = unwire(store, names)
         store.endpoints.unlink(missing_ok=True)

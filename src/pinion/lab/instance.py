@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from pinion.lab.equipment import equipped, planned
 from pinion.lab.errors import LabError
 from pinion.lab.identity import Keys
 from pinion.lab.layers import LayerStore
@@ -26,12 +27,19 @@ _PORTS = range(20000, 30000)
 
 
 class Lab:
-    """One instance of the lab of *plan* with *parts*."""
+    """One instance of the lab of *plan* with *parts*; *bare*: new disks come without the packages that their host's concerns want."""
 
     def __init__(
-        self, plan: Plan, store: InstanceState, parts: Sequence[Part], progress: Progress | None = None
+        self,
+        plan: Plan,
+        store: InstanceState,
+        parts: Sequence[Part],
+        progress: Progress | None = None,
+        *,
+        bare: bool = False,
     ) -> None:
         self.plan = plan
+        self._bare = bare
         self.topology = topology(plan)
         self.store = store
         self.parts = tuple(parts)
@@ -117,10 +125,18 @@ class Lab:
         found = {}
         for node in self.topology.nodes:
             layer, default = _default(node)
-            found[node.name] = merged(
+            both = merged(
                 node.name, layer, [default, *(needs[node.name] for needs in asked.values() if node.name in needs)]
             )
+            found[node.name] = equipped(both, self._equipment(node.name))
         return found
+
+    def _equipment(self, name: str) -> tuple[str, ...]:
+        """A disk keeps what it was born with, whatever the plan says by now; a new one gets what the plan says."""
+        born = self.machines[name].equipment()
+        if born is not None:
+            return born
+        return () if self._bare else planned(self.plan, name)
 
     def asked(self) -> dict[str, Mapping[str, MachineNeeds]]:
         """Part name to its needs by machine."""

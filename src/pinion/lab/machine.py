@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -174,6 +175,12 @@ class Machine:
         """Where the data folder *path* of the machine (one of `MachineNeeds.data`) lies on this machine."""
         return self.data / path.strip("/").replace("/", "-")
 
+    def equipment(self) -> tuple[str, ...] | None:
+        """The packages that its disk was born with beside those of the parts; None while it has no disk."""
+        image = read_json(self.folder / "image.json")
+        listed = image.get("packages", [])
+        return tuple(map(str, listed)) if image and isinstance(listed, list) else None
+
     def account(self, name: str) -> tuple[int, int]:
         """User and group number of account *name* in the machine."""
         return rootfs.account(self.root, name)
@@ -193,7 +200,8 @@ class Machine:
             for folder in (self.folder / "upper", self.folder / "work"):
                 shutil.rmtree(folder, ignore_errors=True)
         mount_overlay(layers.ensure(needs.layer), self.folder / "upper", self.folder / "work", self.root)
-        write_json(image, {"key": needs.layer.key, "name": needs.layer.name})
+        equipment: list[JsonValue] = list(needs.equipment)
+        write_json(image, {"key": needs.layer.key, "name": needs.layer.name, "packages": equipment})
         self.data.mkdir(mode=0o755, exist_ok=True)
         for path in needs.data:
             self.data_path(path).mkdir(mode=0o755, exist_ok=True)
@@ -298,13 +306,16 @@ class Machine:
             return "\n".join([line for line in plain.splitlines() if line.strip()][-lines:])
         return ""
 
-    def stop(self) -> bool:
-        """Power the machine off and release all that it holds, but its disk; whether there was anything to do."""
+    def stop(self, *, abruptly: bool = False) -> bool:
+        """Power the machine off and release all that it holds, but its disk; whether there was anything to do.
+
+        *abruptly*: as when the power goes, for a machine whose disk nobody wants any more.
+        """
         busy = mounted(self.root) is not None or self._cgroups.exists()
         process = self.process
         if process is not None:
             busy = True
-            end(process, patience=_PATIENCE)
+            end(process, gently=signal.SIGKILL if abruptly else signal.SIGTERM, patience=_PATIENCE)
         listed = read_json(self._cgroups).get("folders")
         if isinstance(listed, list):
             cgroups.remove([Path(folder) for folder in listed if isinstance(folder, str)])

@@ -31,6 +31,7 @@ class MachineNeeds:
     *nspawn*: further flags of systemd-nspawn. *units* are enabled and *masks* masked before the boot.
     *sshd*: OpenSSH runs; a part that says False wins.
     *revision*: the part's own digest of what `provision` writes; when it changes, `up` restarts the running machine.
+    *equipment*: packages that the disk is born with beside those of the parts' layers; in *layer* already.
     """
 
     layer: LayerRecipe | None = None
@@ -41,6 +42,7 @@ class MachineNeeds:
     masks: tuple[str, ...] = ()
     sshd: bool = True
     revision: str = ""
+    equipment: tuple[str, ...] = ()
 
 
 #: containerd and a kubelet inside a machine: the flags that nesting takes, and their data outside the overlay (overlay on overlay is

@@ -117,7 +117,7 @@ class _Raising:
         for part in lab.parts:
             work.start(f"prepare {part.name}", functools.partial(self._prepare, part))
         for layer in self._layers:
-            work.start(f"layer {layer.name}", functools.partial(lab.layers.ensure, layer))
+            work.start(f"layer {layer.folder}", functools.partial(lab.layers.ensure, layer))
         for machine in lab.machines.values():
             work.start(machine.name, functools.partial(self._bring, machine))
         for part in lab.parts:
@@ -192,7 +192,7 @@ class _Raising:
             if machine.stop():
                 progress.say(machine.name, "stopped: to be booted anew")
             progress.waits(machine.name, "layers and preparations")
-            layers = [f"layer {needs.layer.name}"] if needs.layer else []
+            layers = [f"layer {needs.layer.folder}"] if needs.layer else []
             self._work.need([*(f"prepare {part.name}" for part in parts), *layers])
             started = time.monotonic()
             done = self._boot(machine, needs, parts)
