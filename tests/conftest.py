@@ -55,7 +55,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> TogetherS
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first; tests that take minutes each are skipped unless CI_FULL=1, and the summary says so."""
+    """The longest first; tests that take minutes each, and variants, are skipped unless CI_FULL=1, and the summary says so."""
     rank = {name: place for place, name in enumerate(LONGEST)}
     last = len(rank)
     items.sort(key=lambda item: min(rank.get(item.path.name, last), rank.get(item.path.parent.name, last)))
@@ -64,6 +64,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow") is not None:
             item.add_marker(pytest.mark.skip(reason="takes minutes: run with CI_FULL=1"))
+        if item.get_closest_marker("variant") is not None:
+            item.add_marker(
+                pytest.mark.skip(reason="another way to what a test of this run shows: all ways with CI_FULL=1")
+            )
         if item.get_closest_marker("vm") is not None:
             item.add_marker(
                 pytest.mark.skip(reason="a virtual machine under emulation, half an hour: make test-vm, or CI_FULL=1")

@@ -25,8 +25,8 @@ from pinion.provider.shape import Shape
 
 #: Both samples are of all writes of one `up` of the records below (as many as test_the_points_cover_a_whole_run says).
 WRITES = 22
-ENGINE_POINTS = seeded_points(seed=20261121, count=8, writes=WRITES)[: points(4, 8)]
-LONE_POINTS = seeded_points(seed=7, count=28, writes=WRITES, victims=("provider",))
+ENGINE_POINTS = seeded_points(seed=20261121, count=8, writes=WRITES)[: points(2, 8)]
+LONE_POINTS = seeded_points(seed=7, count=30, writes=WRITES, victims=("provider",))
 DESTROY_POINTS = seeded_points(seed=3, count=2, writes=10)[: points(1, 2)]
 
 
@@ -60,7 +60,7 @@ def test_what_a_killed_up_made_is_in_the_state_of_the_next(small_stack: Stack, n
     assert left == {"tag": 1, "custom field": 2}, "lost from the state, so left behind"
 
 
-@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize("gone", [pytest.param(False, marks=pytest.mark.variant), True])
 def test_what_a_killed_up_left_pending_is_forgotten_once_it_is_made_good(
     small_stack: Stack, netbox: Server, monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:

@@ -9,7 +9,6 @@ import pytest
 from engine.kill import Point, doubles, killed_run
 from engine.netbox_server import Server
 from engine.stack import Stack
-from thoroughness import points
 
 from pinion.drivers.netbox.kinds import CABLE, DEVICE, IP_ADDRESS, KINDS, PREFIX, VLAN
 from pinion.drivers.netbox.plain import mark_of
@@ -70,6 +69,7 @@ def test_a_renamed_vlan_and_a_renamed_device_keep_their_objects(netbox_stack: St
     assert {kind: count for kind, count in netbox.objects().items() if count} == {"tag": 1, "custom field": 2}
 
 
+@pytest.mark.variant
 def test_exchanges_converge_in_one_up(netbox_stack: Stack, netbox: Server) -> None:
     netbox_stack.up()
     count = netbox.objects()
@@ -93,7 +93,8 @@ def test_exchanges_converge_in_one_up(netbox_stack: Stack, netbox: Server) -> No
 POINTS = [Point("engine", 2, "after"), Point("provider", 4, "before"), Point("engine", 6, "after")]
 
 
-@pytest.mark.parametrize("point", POINTS[: points(1, 3)], ids=str)
+@pytest.mark.variant
+@pytest.mark.parametrize("point", POINTS, ids=str)
 def test_a_killed_rename_is_finished_by_the_next_up(netbox_stack: Stack, netbox: Server, point: Point) -> None:
     netbox_stack.up()
     before = _marks(netbox)

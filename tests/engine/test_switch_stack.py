@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from engine.stack import Stack
 
 
@@ -41,6 +42,7 @@ def test_the_life_of_a_switch(switch_stack: Stack) -> None:
     assert _port(_held(switch_stack), "Ethernet3")["access_vlan"] == 102
 
 
+@pytest.mark.variant
 def test_drift_is_shown_in_words_of_the_site_file_and_repaired(switch_stack: Stack) -> None:
     switch_stack.up()
     held = _held(switch_stack)

@@ -86,7 +86,7 @@ def test_killed_at_any_moment_up_goes_on(rack: SmallRack) -> None:
     chance = random.Random(2024)
     rack.up()
     rack.down()
-    for round_number in range(points(4, 8)):
+    for round_number in range(points(2, 8)):
         if round_number % 3 == 0:
             rack.down()
         running = subprocess.Popen(
@@ -110,7 +110,7 @@ def test_killed_at_any_moment_up_goes_on(rack: SmallRack) -> None:
 
 def test_killed_at_any_moment_down_goes_on(rack: SmallRack) -> None:
     chance = random.Random(7)
-    for _ in range(points(2, 3)):
+    for _ in range(points(1, 3)):
         rack.up()
         running = subprocess.Popen(
             rack.command("down"),
@@ -238,6 +238,7 @@ def test_after_a_reboot_down_is_fine(rack: SmallRack) -> None:
     assert traces([rack]) == []
 
 
+@pytest.mark.variant
 def test_a_namespace_lost_under_a_running_machine(rack: SmallRack) -> None:
     rack.up()
     namespaces.delete(rack.store.namespace("pi-01"))

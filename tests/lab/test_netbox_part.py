@@ -97,6 +97,7 @@ def test_data_survives_down_and_up(rack: SmallRack) -> None:
     assert make(rack, "kept") == "pinion 0"
 
 
+@pytest.mark.variant
 def test_data_survives_kill_9_of_the_database(rack: SmallRack) -> None:
     make(rack, "written")
     there = endpoint(rack)

@@ -120,6 +120,7 @@ def test_tcp_arrives_whole_bridged_and_routed(fabric: Fabric) -> None:
         assert sent == 5_000_000, (client, server)
 
 
+@pytest.mark.variant
 def test_a_port_moved_by_hand_is_cut_off_found_and_repaired(fabric: Fabric) -> None:
     fabric.console("configure", "interface Ethernet2", "switchport access vlan 100", "end")
     assert not fabric.rack.ping("pi-01", PI_2), "two VLANs of one switch"
@@ -206,6 +207,7 @@ def test_a_change_that_cuts_off_the_switch_undoes_itself(fabric: Fabric) -> None
     assert fabric.driver("apply")["changes"] == []
 
 
+@pytest.mark.variant
 def test_a_change_that_cuts_off_the_switch_undoes_itself_even_if_the_program_is_killed(fabric: Fabric) -> None:
     fabric.console("configure session cut", "interface Management1", "shutdown", "commit timer 00:00:15")
     fabric.tor("systemctl", "kill", "--signal=KILL", UNIT)
