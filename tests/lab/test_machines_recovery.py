@@ -39,7 +39,7 @@ def nspawns(rack: SmallRack) -> dict[str, int]:
             words = entry.read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
-        for word in words:
+        for word in words if Path(words[0]).name == "systemd-nspawn" else ():
             if word.startswith(f"--directory={rack.store.machines}/"):
                 name = Path(word).parent.name
                 counts[name] = counts.get(name, 0) + 1

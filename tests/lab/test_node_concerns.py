@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -139,6 +140,35 @@ def test_an_rdma_nic_that_somebody_changed_comes_back_by_itself(rack: NodesRack)
         "generic-receive-offload:",
         "on",
     ]
+
+
+def test_who_asks_for_a_reboot_gets_one_and_nobody_else(rack: NodesRack) -> None:
+    def boots() -> dict[str, str]:
+        return {name: rack.on(name, "cut -d' ' -f22 /proc/1/stat") for name in ("pi-01", "pi-02", "nv-1", "mgmt-1")}
+
+    command = (sys.executable, "-m", "pinion", "reboot", str(rack.site))
+    before = boots()
+    # as Debian's packages ask for it
+    rack.on("nv-1", "touch /run/reboot-required; echo linux-image-amd64 >/run/reboot-required.pkgs")
+    said = rack.inside(*command, "--check", expect=1).stderr
+    assert f"pi-01: to be rebooted for: {PI_COMMAND_LINE}" in said
+    assert f"pi-02: to be rebooted for: {PI_COMMAND_LINE}" in said
+    assert "nv-1: to be rebooted for: packages: linux-image-amd64" in said
+    assert "mgmt-1" not in said
+    refused = rack.inside(*command, expect=2)
+    assert "nobody to ask: say --yes" in refused.stderr
+    assert boots() == before
+
+    command = (*command, "--limit", "pi-01", "--limit", "nv-1")
+    answer = json.loads(rack.inside(*command, "--yes", "--json").stdout)
+    assert answer["rebooted"] == ["pi-01", "nv-1"]
+    assert answer["stopped"] == []
+    assert [wave["hosts"] for wave in answer["waves"]] == [["pi-01"], ["nv-1"]]
+    assert all(wave["proved"] > 10 for wave in answer["waves"])
+    after = boots()
+    assert {name for name, boot in after.items() if boot != before[name]} == {"pi-01", "nv-1"}
+    assert "nothing waits for a reboot" in rack.inside(*command, "--check").stderr
+    assert rack.converge("pyinfra", "--limit", "pi-01", "--limit", "nv-1")["changed"] == 0
 
 
 def test_the_backlog_changes_its_owner_and_stays(rack: NodesRack) -> None:

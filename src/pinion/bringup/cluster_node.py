@@ -1,7 +1,8 @@
-"""One node of the cluster, by kubectl: its pods moved elsewhere, its Node object taken away."""
+"""One node of the cluster, by kubectl: its pods moved elsewhere for good or for a while, its Node object taken away."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 #: Seconds that pods have to end and to be let go by their disruption budgets.
 DRAIN_SECONDS = 120
 _ASK_SECONDS = 30
+#: The annotation of a node that was cordoned by us and for a while: whoever finds it later may uncordon the node.
+MARK = "pinion/cordoned-for"
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -38,6 +41,29 @@ def drain(kubeconfig: Path, node: str, run: Run = subprocess.run) -> str | None:
     )
     evicted = sum(line.startswith("pod/") and line.endswith(" evicted") for line in said.splitlines())
     return f"cordoned, {evicted} pods evicted"
+
+
+def hold(kubeconfig: Path, node: str, purpose: str, run: Run = subprocess.run) -> str | None:
+    """`drain`, for a while: `let_go` ends it, unless somebody else had cordoned the node before. Raises `ClusterNodeError`."""
+    if not exists(kubeconfig, node, run):
+        return None
+    held = json.loads(_kubectl(kubeconfig, run, "get", "node", node, "-o", "json"))
+    if not held["spec"].get("unschedulable", False):
+        # before it is cordoned: a run that is killed in between leaves a mark without a cordon, which does no harm
+        _kubectl(kubeconfig, run, "annotate", "node", node, f"{MARK}={purpose}", "--overwrite")
+    return drain(kubeconfig, node, run)
+
+
+def held(kubeconfig: Path, run: Run = subprocess.run) -> frozenset[str]:
+    """The nodes that `hold` has cordoned and nobody has let go. Raises `ClusterNodeError`."""
+    nodes = json.loads(_kubectl(kubeconfig, run, "get", "nodes", "-o", "json"))["items"]
+    return frozenset(node["metadata"]["name"] for node in nodes if MARK in node["metadata"].get("annotations", {}))
+
+
+def let_go(kubeconfig: Path, node: str, run: Run = subprocess.run) -> None:
+    """Let pods start on *node* again. Raises `ClusterNodeError`."""
+    _kubectl(kubeconfig, run, "uncordon", node)
+    _kubectl(kubeconfig, run, "annotate", "node", node, f"{MARK}-")
 
 
 def forget(kubeconfig: Path, node: str, run: Run = subprocess.run) -> bool:

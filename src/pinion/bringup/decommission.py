@@ -20,7 +20,8 @@ from typing import Protocol
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pinion.bringup.cluster_node import ForbiddenError
-from pinion.bringup.leaving_host import UnreachedError, Wiped
+from pinion.bringup.host_shell import UnreachedError
+from pinion.bringup.leaving_host import Wiped
 from pinion.bringup.stack import Foreseen
 from pinion.checks.claims import checks
 from pinion.checks.model import Check, Finding, Outcome, RecordProbe, SwitchProbe

@@ -5,40 +5,26 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from importlib import resources
 
 from pydantic import BaseModel, ConfigDict
 
-from pinion.drivers.hosts.inventory import Login, ssh_options
-from pinion.drivers.hosts.reaching import explain
+from pinion.bringup.host_shell import HostRefusedError, Run, on
+from pinion.drivers.hosts.inventory import Login
 from pinion.plan.concerns.identity import FOLDER
 from pinion.plan.leaving import Behind
 from pinion.plan.model import HostPlan
 
-#: Seconds until a login that is not answered has failed.
-_CONNECT_SECONDS = 10
 _ASK_SECONDS = 40
 #: Overwriting is bounded by what concerns may keep: keys and notes. Removing gigabytes of models from an SD card takes longest.
 _WIPE_SECONDS = 900
-#: OpenSSH's exit code when there was no login at all.
-_NO_LOGIN = 255
 _NO_CERTIFICATE = "none"
 _CERTIFICATE = f"{FOLDER}/current/cert.pem"
 #: One root shell, so that a refused sudo is an error and not taken for a host without a certificate.
 _SERIAL = "sudo -n sh -c " + shlex.quote(
     f"if test -e {_CERTIFICATE}; then openssl x509 -noout -serial -in {_CERTIFICATE}; else echo {_NO_CERTIFICATE}; fi"
 )
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
-class UnreachedError(Exception):
-    """There is no way to log in; the text says why."""
-
-
-class HostRefusedError(Exception):
-    """The host was reached and could not do it; the text says what."""
 
 
 class Counted(BaseModel):
@@ -67,7 +53,7 @@ class Wiped(BaseModel):
 
 def serial(host: HostPlan, access: Login, run: Run = subprocess.run) -> int | None:
     """The serial number of the certificate that *host* uses; None when it has none. Raises `UnreachedError`, `HostRefusedError`."""
-    said = _on(host, access, _SERIAL, "", _ASK_SECONDS, run).strip()
+    said = on(host, access, _SERIAL, "", _ASK_SECONDS, run).strip()
     if said == _NO_CERTIFICATE:
         return None
     try:
@@ -89,28 +75,8 @@ def wipe(host: HostPlan, left: Behind, access: Login, run: Run = subprocess.run)
 def _program(host: HostPlan, left: Behind, access: Login, run: Run, *options: str) -> Wiped:
     program = (resources.files("pinion.services.node_programs") / "wipe.py").read_text(encoding="utf-8")
     command = f"sudo -n -H /usr/bin/python3 -I -B - {shlex.join([*options, left.model_dump_json()])}"
-    said = _on(host, access, command, program, _WIPE_SECONDS, run, fine=(0, 2))
+    said = on(host, access, command, program, _WIPE_SECONDS, run, fine=(0, 2))
     try:
         return Wiped.model_validate(json.loads(said))
     except ValueError:
         raise HostRefusedError(f"{host.name}: the wipe ended without an answer: {said[-300:]!r}") from None
-
-
-def _on(
-    host: HostPlan, access: Login, command: str, given: str, seconds: float, run: Run, fine: Sequence[int] = (0,)
-) -> str:
-    key = ["-i", str(access.key)] if access.key is not None else []
-    options = ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_SECONDS}", "-o", "ControlPath=none"]
-    argv = ["ssh", *options, *ssh_options(access), *key, f"{host.user}@{host.address}", command]
-    try:
-        done = run(argv, input=given, capture_output=True, text=True, errors="replace", timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        raise UnreachedError(f"{host.name} ({host.address}) did not answer within {seconds:.0f} s") from None
-    except OSError as error:
-        raise UnreachedError(f"ssh cannot be run: {error}") from error
-    if done.returncode == _NO_LOGIN:
-        raise UnreachedError(f"{host.name} ({host.address}): {explain(done.stderr, host, access)}")
-    if done.returncode not in fine or (done.returncode != 0 and not done.stdout.strip()):
-        words = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
-        raise HostRefusedError(f"{host.name}: {words[-1]}")
-    return done.stdout

@@ -24,7 +24,7 @@ from pinion.bringup.decommission import (
     stays,
     survey,
 )
-from pinion.bringup.leaving_host import HostRefusedError, UnreachedError
+from pinion.bringup.host_shell import HostRefusedError, UnreachedError
 from pinion.bringup.leaving_site import LiveMeans
 from pinion.bringup.programs import ProgramMissingError
 from pinion.bringup.stack import StackError

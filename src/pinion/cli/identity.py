@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import click
 
-from pinion.bringup.leaving_host import HostRefusedError, UnreachedError
+from pinion.bringup.host_shell import HostRefusedError, UnreachedError
 from pinion.bringup.leaving_host import serial as serial_of
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, host_of, load_or_exit
 from pinion.cli.token_life import token_life

@@ -36,6 +36,8 @@ _NSPAWN_RUN = Path("/run/systemd/nspawn")
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?!]*[A-Za-z]|\].*?(\x07|\x1b\\)|[()][A-Z0-9]|[=>cM78])|\r|\x07")
 #: Seconds that a machine has to power off by itself; its units stop within 10.
 _PATIENCE = 20.0
+#: Exit code of `systemd-nspawn --keep-unit` when the machine asks for a reboot: as for a service, whoever started it is to do so again.
+_REBOOT = 133
 
 
 class Machine:
@@ -275,6 +277,7 @@ class Machine:
             # a machine's own network parameters can be set in it, as on hardware; the rest of /proc/sys stays read-only
             env={**os.environ, "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network"},
             held=held,
+            again=_REBOOT,
         )
 
     def waits_for(self, needs: MachineNeeds) -> str | None:

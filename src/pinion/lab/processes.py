@@ -34,19 +34,30 @@ PROGRAMS = {
     "ssh-keygen": "openssh-client",
 }
 
-# $1 record, $2 log, $3 cgroup.procs files (newline separated), $4 a lock's descriptor or nothing, then the program. Field 22 of stat is the
-# start time, which exec keeps. The lock is let go only when the record is there, so whoever gets it next finds the record.
+# $1 record, $2 log, $3 cgroup.procs files (newline separated), $4 a lock's descriptor or nothing, $5 the exit code with which the program
+# asks to be started again or nothing, then the program. Field 22 of stat is the start time, which exec keeps. The lock is let go only when
+# the record is there, so whoever gets it next finds the record.
 _LAUNCH = r"""
 set -eu
-record=$1 log=$2 groups=$3 lock=$4; shift 4
+record=$1 log=$2 groups=$3 lock=$4 again=$5; shift 5
 exec </dev/null >>"$log" 2>&1
 printf '%s\n' "$groups" | while IFS= read -r group; do [ -z "$group" ] || echo $$ >"$group"; done
-start=$(cut -d')' -f2- /proc/$$/stat | cut -d' ' -f21)
-read -r boot </proc/sys/kernel/random/boot_id
-printf '{"pid": %d, "start": %d, "boot": "%s"}\n' $$ "$start" "$boot" >"$record.new"
-mv -f "$record.new" "$record"
-[ -z "$lock" ] || exec {lock}>&-
-exec "$@"
+become() {
+  own=$BASHPID
+  start=$(cut -d')' -f2- /proc/$own/stat | cut -d' ' -f21)
+  read -r boot </proc/sys/kernel/random/boot_id
+  printf '{"pid": %d, "start": %d, "boot": "%s"}\n' "$own" "$start" "$boot" >"$record.new"
+  mv -f "$record.new" "$record"
+  [ -z "$lock" ] || exec {lock}>&-
+  exec "$@"
+}
+[ -n "$again" ] || become "$@"
+while :; do
+  become "$@" &
+  [ -z "$lock" ] || { exec {lock}>&-; lock=; }
+  wait $! && code=0 || code=$?
+  [ "$code" = "$again" ] || exit "$code"
+done
 """
 
 
@@ -144,19 +155,22 @@ def launch(
     cgroup_files: Sequence[Path] = (),
     env: Mapping[str, str] | None = None,
     held: int | None = None,
+    again: int | None = None,
     timeout: float = 30.0,
 ) -> Recorded:
     """Start *argv* in a session of its own, its output appended to *log*, itself in *record* and in the cgroups of *cgroup_files*.
 
-    *held* is the descriptor of a lock that stays held until the record is written, even when the caller is killed meanwhile. Raises
-    `LabError` when the process has not come to its exec after *timeout* seconds.
+    *again*: when it ends with this exit code it is started once more, under a record of its own. *held* is the descriptor of a lock that
+    stays held until the record is written, even when the caller is killed meanwhile. Raises `LabError` when the process has not come to
+    its exec after *timeout* seconds.
     """
     record.unlink(missing_ok=True)
     groups = "\n".join(map(str, cgroup_files))
     with log.open("ab"):
         log.chmod(0o600)
     lock = "" if held is None else str(held)
-    command = ["setsid", "--fork", "bash", "-c", _LAUNCH, "launch", str(record), str(log), groups, lock, *argv]
+    repeat = "" if again is None else str(again)
+    command = ["setsid", "--fork", "bash", "-c", _LAUNCH, "launch", str(record), str(log), groups, lock, repeat, *argv]
     passed = () if held is None else (held,)
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, check=False, pass_fds=passed

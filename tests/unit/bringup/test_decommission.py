@@ -24,7 +24,8 @@ from pinion.bringup.decommission import (
     stays,
     survey,
 )
-from pinion.bringup.leaving_host import Counted, UnreachedError, Wiped
+from pinion.bringup.host_shell import UnreachedError
+from pinion.bringup.leaving_host import Counted, Wiped
 from pinion.bringup.stack import Foreseen
 from pinion.checks.model import Check, Finding, judge
 from pinion.plan import Plan, plan

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from pinion.bringup.cluster_node import ClusterNodeError, ForbiddenError, drain, forget
-from pinion.bringup.leaving_host import HostRefusedError, UnreachedError, look, serial, wipe
+from pinion.bringup.host_shell import HostRefusedError, UnreachedError
+from pinion.bringup.leaving_host import look, serial, wipe
 from pinion.drivers.hosts.inventory import Login, plan_of
 from pinion.drivers.hosts.onhost.notes import STATE
 from pinion.plan.leaving import NOTES, behind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from pinion.lab.errors import LabError
@@ -127,3 +129,28 @@ def test_a_zombie_is_not_alive() -> None:
     time.sleep(0.2)
     assert start_time(child.pid) is None
     child.wait()
+
+
+def test_one_that_asks_for_it_is_started_again_under_a_record_of_its_own(tmp_path: Path) -> None:
+    record, count = tmp_path / "p.json", tmp_path / "count"
+    script = f"echo >>{count}; [ $(wc -l <{count}) -lt 3 ] && exit 133; exec sleep 60"
+    with (tmp_path / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        first = launch(["bash", "-c", script], record=record, log=tmp_path / "log", again=133, held=file.fileno())
+    deadline = time.monotonic() + 20
+    while (
+        not count.exists()
+        or count.read_text().count("\n") < 3
+        or (third := Recorded.read(record)) is None
+        or not third.alive()
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert third.pid != first.pid
+    with (tmp_path / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody holds on to it
+    parent = psutil.Process(third.pid).ppid()
+    third.signal(signal.SIGKILL)
+    assert third.wait(10)
+    psutil.wait_procs([psutil.Process(parent)] if psutil.pid_exists(parent) else [], timeout=10)
+    assert not psutil.pid_exists(parent), "another exit code ends it"

@@ -17,7 +17,7 @@ from .machine import HostError
 #: Only root reads it: it may hold what was in files that only root could read.
 STATE = Path("/var/lib/pinion")
 #: /run is empty after a boot, so what waits for one is forgotten by it.
-_BOOT = Path("/run/pinion-needs-boot.json")
+BOOT = Path("/run/pinion-needs-boot.json")
 
 
 class FileJournals:
@@ -83,10 +83,10 @@ class RunBoots:
     def note(self, reasons: Sequence[str]) -> None:
         waiting = {*self.waiting(), *reasons}
         if waiting != set(self.waiting()):
-            replace(_BOOT, json.dumps(sorted(waiting)).encode(), 0o600)
+            replace(BOOT, json.dumps(sorted(waiting)).encode(), 0o600)
 
     def waiting(self) -> tuple[str, ...]:
-        return tuple(json.loads(_BOOT.read_text())) if _BOOT.exists() else ()
+        return tuple(json.loads(BOOT.read_text())) if BOOT.exists() else ()
 
 
 def journal_file(name: str) -> Path:
