@@ -147,7 +147,7 @@ def files(disk: Layout) -> dict[str, tuple[str, int]]:
     """Files of the base image, by path: content and mode."""
     fstab = (
         f"PARTUUID={disk.partuuid(ROOT)} / ext4 noatime,errors=remount-ro 0 1\n"
-        f"PARTUUID={disk.partuuid(BOOT)} /boot/firmware vfat noatime,nofail 0 2\n"
+        f"PARTUUID={disk.partuuid(BOOT)} /boot/firmware vfat noatime,nofail,x-systemd.device-timeout=300s 0 2\n"
     )
     return {
         "/etc/fstab": (fstab, 0o644),
