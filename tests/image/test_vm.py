@@ -236,7 +236,7 @@ def test_a_converge_sets_what_a_network_namespace_hides(
         for package in (tmp_path / "pool").glob("*.deb"):
             # the machine reaches no mirror, so its one missing package is handed in
             put = [*machine.access.command(host), "cat >/tmp/p.deb && sudo dpkg --install /tmp/p.deb"]
-            subprocess.run(put, input=package.read_bytes(), check=True, capture_output=True, timeout=300)
+            subprocess.run(put, input=package.read_bytes(), check=True, capture_output=True, timeout=900)
         _converge(host, machine, "pi_tuning")
         part = plan.model_copy(update={"hosts": (host,)})
         # an emulated machine has one speed, so nothing there chooses it
@@ -289,7 +289,7 @@ def _converge(host: HostPlan, machine: Running, concern: str) -> None:
     environment = os.environ | {
         "PINION_SSH_KEY": str(machine.access.key),
         "ANSIBLE_NOCOLOR": "1",
-        "ANSIBLE_TIMEOUT": "60",
+        "ANSIBLE_TIMEOUT": "300",
     }
     run = subprocess.run(
         [*argv, "-e", json.dumps(way)],
@@ -297,7 +297,7 @@ def _converge(host: HostPlan, machine: Running, concern: str) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1200,
         check=False,
     )
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-2000:]
@@ -310,7 +310,7 @@ def _refused(plan: Plan, host: HostPlan, machine: Running) -> list[str]:
     assert "net.core.netdev_max_backlog" in wanted
     lines = "".join(f"{key} = {value}\n" for key, value in wanted.items())
     argv = [*machine.access.command(host), "sudo sysctl --quiet --load=- && sudo sysctl " + shlex.join(wanted)]
-    said = subprocess.run(argv, input=lines, capture_output=True, text=True, check=False, timeout=120)
+    said = subprocess.run(argv, input=lines, capture_output=True, text=True, check=False, timeout=600)
     found = {
         key: " ".join(value.split()) for key, _, value in (line.partition(" = ") for line in said.stdout.splitlines())
     }
