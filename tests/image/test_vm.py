@@ -96,7 +96,7 @@ def image(store: Store, plan: Plan, base: bases.Base, supplied: Supplied) -> Nod
 
 @pytest.fixture(scope="module")
 def trial(store: Store, plan: Plan, image: NodeImage, supplied: Supplied) -> Trial:
-    return try_node(store, plan, NODE, supplied, None, say, patience=900)
+    return try_node(store, plan, NODE, supplied, None, say, patience=1800)
 
 
 def test_the_base_is_signed_and_says_what_it_is_made_of(store: Store, base: bases.Base) -> None:
@@ -232,20 +232,28 @@ def test_a_converge_sets_what_a_network_namespace_hides(
     archive = Archive(tmp_path / "pool", tmp_path / "apt")
     archive.open()
     archive.command("download", *host.concerns["pi_tuning"].packages)
-    with running(image.path, plan, host, access, tmp_path, patience=900, say=lambda text: say(NODE, text)) as machine:
+    with running(image.path, plan, host, access, tmp_path, patience=1800, say=lambda text: say(NODE, text)) as machine:
         for package in (tmp_path / "pool").glob("*.deb"):
             # the machine reaches no mirror, so its one missing package is handed in
             put = [*machine.access.command(host), "cat >/tmp/p.deb && sudo dpkg --install /tmp/p.deb"]
-            subprocess.run(put, input=package.read_bytes(), check=True, capture_output=True, timeout=300)
+            subprocess.run(put, input=package.read_bytes(), check=True, capture_output=True, timeout=900)
         _converge(host, machine, "pi_tuning")
         part = plan.model_copy(update={"hosts": (host,)})
-        checks = [check for check in host_checks(part) if ".pi_tuning.sysctl." in check.id]
+        # an emulated machine has one speed, so nothing there chooses it
+        checks = [
+            check
+            for check in host_checks(part)
+            if ".pi_tuning." in check.id and not check.id.endswith("claim.governor")
+        ]
         findings = run_all(part, checks, [host_prober(machine.access)])
         refused = _refused(plan, host, machine)
     failed = [f"{found.check.id}: {found.found!r}" for found in findings if found.outcome != "proved"]
     assert failed == []
     proved = {found.check.id.partition(".sysctl.")[2]: found.found for found in findings}
     assert proved["net.core.netdev_max_backlog"] == "5000"
+    assert {"claim.swap", "claim.noatime", "claim.steering"} <= {
+        found.check.id.removeprefix(f"host.{NODE}.pi_tuning.") for found in findings
+    }
     assert refused == [], "a kernel of its own takes every value of gpu_tuning"
 
 
@@ -281,7 +289,7 @@ def _converge(host: HostPlan, machine: Running, concern: str) -> None:
     environment = os.environ | {
         "PINION_SSH_KEY": str(machine.access.key),
         "ANSIBLE_NOCOLOR": "1",
-        "ANSIBLE_TIMEOUT": "60",
+        "ANSIBLE_TIMEOUT": "300",
     }
     run = subprocess.run(
         [*argv, "-e", json.dumps(way)],
@@ -289,7 +297,7 @@ def _converge(host: HostPlan, machine: Running, concern: str) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1200,
         check=False,
     )
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-2000:]
@@ -302,7 +310,7 @@ def _refused(plan: Plan, host: HostPlan, machine: Running) -> list[str]:
     assert "net.core.netdev_max_backlog" in wanted
     lines = "".join(f"{key} = {value}\n" for key, value in wanted.items())
     argv = [*machine.access.command(host), "sudo sysctl --quiet --load=- && sudo sysctl " + shlex.join(wanted)]
-    said = subprocess.run(argv, input=lines, capture_output=True, text=True, check=False, timeout=120)
+    said = subprocess.run(argv, input=lines, capture_output=True, text=True, check=False, timeout=600)
     found = {
         key: " ".join(value.split()) for key, _, value in (line.partition(" = ") for line in said.stdout.splitlines())
     }

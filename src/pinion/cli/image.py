@@ -163,7 +163,7 @@ Examples:
 @click.option(
     "--patience",
     type=click.FloatRange(min=10),
-    default=600.0,
+    default=1200.0,
     show_default=True,
     metavar="SECONDS",
     help="Time to the first login.",

@@ -68,6 +68,9 @@ done
 """
 
 _SCRIPT = f"""\
+# once, now that all packages and files are there (see _MADE_AT_THE_END)
+update-ca-certificates
+update-initramfs -c -k all
 useradd --uid {USER_ID} --user-group --create-home --shell /bin/bash {USER}
 install -d -m 0700 -o {USER} -g {USER} /home/{USER}/.ssh
 chmod 0440 /etc/sudoers.d/10-{USER}
@@ -81,8 +84,11 @@ install -d -m 0755 /boot/firmware /var/lib/pinion
 # the account of root has no password and no key; nor has any other
 passwd --quiet --lock root
 systemctl enable pinion-first-boot.service systemd-networkd.service systemd-timesyncd.service ssh.service >/dev/null 2>&1
-systemctl mask systemd-networkd-wait-online.service systemd-firstboot.service >/dev/null 2>&1
+# the second of these would make host keys of its own at a first boot without a seed
+systemctl mask systemd-networkd-wait-online.service sshd-keygen.service systemd-firstboot.service >/dev/null 2>&1
 systemctl set-default multi-user.target >/dev/null 2>&1
+# /usr is as new as these say (systemd-update-done.service(8)): else a first boot makes the hardware database before it looks for devices
+touch /etc/.updated /var/.updated
 # what differs from build to build, or says where it was built
 rm -f /etc/apt/sources.list /etc/apt/sources.list.d/* /etc/apt/apt.conf.d/99mmdebstrap /var/log/apt/* /var/log/dpkg.log \\
   /var/log/bootstrap.log /var/log/alternatives.log /var/cache/ldconfig/aux-cache /var/cache/apt/*.bin
@@ -99,15 +105,18 @@ _CACHE_MAKERS = (
     "/usr/bin/systemd-hwdb",
     "/usr/bin/journalctl",
 )
+#: Programs that dpkg runs twice in a build, for the package and for its trigger; under emulation one initramfs takes minutes. The script
+#: runs each once, when its last input is in place.
+_MADE_AT_THE_END = ("/usr/sbin/update-initramfs", "/usr/sbin/update-ca-certificates")
 
 
 def idle(python: str) -> str:
-    """A script that puts idle programs in the place of `_CACHE_MAKERS` (dpkg-divert(1)), and with ``back`` takes them away again.
+    """A script that puts idle programs in the place of those above (dpkg-divert(1)), and with ``back`` takes them away again.
 
     ``#!/bin/true`` is a program that does nothing for the kernel, and a comment for Python, which also runs one of them.
     """
     lines = []
-    for path in (template.format(python=python) for template in _CACHE_MAKERS):
+    for path in (template.format(python=python) for template in (*_CACHE_MAKERS, *_MADE_AT_THE_END)):
         lines += [
             'if [ "${1:-}" = back ]; then',
             f"  rm -f {path}",
@@ -138,7 +147,7 @@ def files(disk: Layout) -> dict[str, tuple[str, int]]:
     """Files of the base image, by path: content and mode."""
     fstab = (
         f"PARTUUID={disk.partuuid(ROOT)} / ext4 noatime,errors=remount-ro 0 1\n"
-        f"PARTUUID={disk.partuuid(BOOT)} /boot/firmware vfat noatime,nofail 0 2\n"
+        f"PARTUUID={disk.partuuid(BOOT)} /boot/firmware vfat noatime,nofail,x-systemd.device-timeout=300s 0 2\n"
     )
     return {
         "/etc/fstab": (fstab, 0o644),

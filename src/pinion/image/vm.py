@@ -26,8 +26,12 @@ from pinion.plan.model import DevicePlan, HostPlan, InterfacePlan, Plan
 EXTRA_BYTES = 512 * MIB
 LOOPBACK = "127.0.0.1"
 _MEMORY_MIB = 1024
+#: As many as a Raspberry Pi 4 or 5 has: what the concerns share out among the cores fits.
+_CORES = 4
 #: Seconds for an orderly end, then the process is killed.
 _PATIENCE = 5.0
+#: Seconds for the answers of a machine that is emulated, perhaps beside other work.
+_ANSWER = 600.0
 #: Seconds between two lines about a machine that is still starting.
 _SPOKEN = 10.0
 
@@ -76,7 +80,8 @@ def network(plan: Plan, device: DevicePlan, port: int) -> str:
 def command(work: Path, arguments: str, net: str) -> list[str]:
     """The command line of QEMU; *work* has kernel, initramfs and disk."""
     return [
-        "qemu-system-aarch64", "-name", "pinion-image-test", "-machine", "virt", "-cpu", "cortex-a72", "-smp", "2", "-m", str(_MEMORY_MIB),
+        "qemu-system-aarch64", "-name", "pinion-image-test", "-machine", "virt",
+        "-cpu", "cortex-a72", "-smp", str(_CORES), "-m", str(_MEMORY_MIB),
         "-accel", "tcg,thread=multi", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none",
         "-serial", f"file:{work / 'console.log'}",
         "-kernel", str(work / "kernel"), "-initrd", str(work / "initramfs"), "-append", arguments,
@@ -122,7 +127,7 @@ def running(
     """
     arguments = prepare(image, work)
     port = free_port()
-    reach = SshAccess(access.key, access.known_hosts, (LOOPBACK, port))
+    reach = SshAccess(access.key, access.known_hosts, (LOOPBACK, port), _ANSWER)
     console = work / "console.log"
     told = 0.0
     started = time.monotonic()

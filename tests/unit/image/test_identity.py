@@ -22,6 +22,7 @@ from pinion.plan import plan as compile_plan
 from pinion.plan.concerns.identity import SEED_TOKEN_FILE, TIMER
 from pinion.plan.model import Plan
 from pinion.services import node_programs
+from pinion.services.node_programs import first_boot
 from pinion.site.find import site_file
 from pinion.site.loader import load
 
@@ -300,3 +301,37 @@ def test_a_card_without_an_identity_says_so(tmp_path: Path) -> None:
     done = _boot(tmp_path / "root", tmp_path / "seed")
     assert done.returncode == 1
     assert "no identity" in done.stderr
+
+
+def test_the_first_boot_adds_the_sites_root_to_what_programs_trust(tmp_path: Path) -> None:
+    """And leaves a second one, in the place of the first, to update-ca-certificates, which lets go of the first."""
+    for name in ("public", "site"):
+        argv = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ed25519",
+            "-nodes",
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            f"{name}.crt",
+        ]
+        subprocess.run([*argv, "-subj", f"/CN={name}"], cwd=tmp_path, check=True, capture_output=True)
+    placed = "usr/local/share/ca-certificates/pinion-site.crt"
+    trusted = tmp_path / "etc/ssl/certs"
+    trusted.mkdir(parents=True)
+    (tmp_path / placed).parent.mkdir(parents=True)
+    shutil.copy(tmp_path / "site.crt", tmp_path / placed)
+    assert not first_boot.trust(tmp_path, [placed]), "there is no bundle to add to"
+    shutil.copy(tmp_path / "public.crt", trusted / "ca-certificates.crt")
+    assert first_boot.trust(tmp_path, [placed])
+    assert (trusted / "pinion-site.pem").resolve() == (tmp_path / placed).resolve()
+    argv = ["openssl", "verify", "-no-CAfile", "-CApath", str(trusted), "site.crt"]
+    subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True)
+    for name in ("public", "site"):
+        argv = ["openssl", "verify", "-no-CApath", "-CAfile", str(trusted / "ca-certificates.crt"), f"{name}.crt"]
+        subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True)
+    assert (trusted / "ca-certificates.crt").stat().st_mode & 0o777 == 0o644
+    assert not first_boot.trust(tmp_path, [placed])

@@ -166,10 +166,24 @@ def test_the_base_holds_no_identity() -> None:
 
 def test_idle_programs_are_taken_away_again() -> None:
     script = recipe.idle("3.13")
-    assert script.count("--add") == script.count("--remove") == 4
+    assert script.count("--add") == script.count("--remove") == 6
     assert python_version(_lock(("python3.13-minimal", "3.13.5-2"))) == "3.13"
     with pytest.raises(ImageError, match="python3"):
         python_version(LOCK)
+
+
+def test_what_dpkg_would_make_twice_is_made_once_at_the_end() -> None:
+    for path in recipe._MADE_AT_THE_END:
+        assert f"--add {path}\n" in recipe.idle("3.13")
+        assert sum(line.split()[:1] == [Path(path).name] for line in recipe.script().splitlines()) == 1
+    # where dpkg's triggers no longer run them, the files that they read are there: both are after the files of the recipe
+    build = recipe.build_script()
+    assert build.index("/idle back") < build.index("/script")
+
+
+def test_nothing_but_a_seed_makes_a_host_key() -> None:
+    masked = next(line for line in recipe.script().splitlines() if line.startswith("systemctl mask"))
+    assert "sshd-keygen.service" in masked
 
 
 def test_progress_is_read_from_what_dpkg_says() -> None:

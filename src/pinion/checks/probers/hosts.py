@@ -32,11 +32,13 @@ class SshAccess:
     """How to log in to hosts: OpenSSH's own configuration, narrowed by a key and a known_hosts file when they are given.
 
     *at* is where every host is reached instead of its own address: name and port of a forwarder. The host key must be the host's.
+    *timeout* is how many seconds a host may take for all its probes.
     """
 
     key: Path | None
     known_hosts: Path | None
     at: tuple[str, int] | None = None
+    timeout: float = HOST_TIMEOUT
 
     def command(self, host: HostPlan) -> list[str]:
         """The ssh command line for *host*; host keys are always checked."""
@@ -128,12 +130,12 @@ def _on_host(access: SshAccess, host: HostPlan, checks: Sequence[Check]) -> list
             input=script(checks),
             capture_output=True,
             text=True,
-            timeout=HOST_TIMEOUT,
+            timeout=access.timeout,
             check=False,
         )
     except subprocess.TimeoutExpired:
         return [
-            not_run(check, f"{host.name} ({host.address}) did not answer within {HOST_TIMEOUT:.0f} s")
+            not_run(check, f"{host.name} ({host.address}) did not answer within {access.timeout:.0f} s")
             for check in checks
         ]
     found = answers(run.stdout)

@@ -40,6 +40,8 @@ SLACK_SECTORS = 4096
 #: An identity is a few small files; more is a mistake or an attack.
 LARGEST = 4 << 20
 CA_FOLDER = PurePosixPath("usr/local/share/ca-certificates")
+#: What programs of the node trust, and all of it in one file (update-ca-certificates(8)).
+TRUSTED, BUNDLE = PurePosixPath("etc/ssl/certs"), "ca-certificates.crt"
 UNIT_FOLDER = PurePosixPath("etc/systemd/system")
 UNIT = re.compile(r"pinion-[a-z0-9-]+\.(?:service|timer)")
 WANTED_BY = re.compile(r"^WantedBy=([a-z0-9-]+\.target)$", re.MULTILINE)
@@ -76,10 +78,14 @@ def running_disk() -> Disk | None:
     return Disk(real.parent.name, real.name, int((real / "partition").read_text()))
 
 
+#: Seconds for one command: on a busy machine's emulation the longest takes five minutes, on a board a few seconds.
+PATIENCE = 1200
+
+
 def run(*argv: str, text: str | None = None) -> None:
     """Run a command; `RefusedError` when it fails."""
     try:
-        done = subprocess.run(argv, input=text, capture_output=True, text=True, check=False, timeout=300)
+        done = subprocess.run(argv, input=text, capture_output=True, text=True, check=False, timeout=PATIENCE)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RefusedError(f"{argv[0]}: {error}") from None
     if done.returncode:
@@ -269,11 +275,31 @@ def wipe(root: Path, seed: Path) -> bool:
     return True
 
 
+def trust(root: Path, certificates: list[str]) -> bool:
+    """Have programs trust *certificates*, which were placed below *root*, beside those that they trust; False when it takes
+    `update-ca-certificates`: that makes all anew and so also lets go of one that was replaced, in a thousand processes.
+    """
+    folder = root / TRUSTED
+    links = {folder / f"{PurePosixPath(path).stem}.pem": path for path in certificates}
+    if any(os.path.lexists(link) for link in links) or not (folder / BUNDLE).is_file():
+        return False
+    # the links first: a run that is cut from here on finds them, and then all is made anew
+    for link, path in links.items():
+        link.symlink_to(os.path.relpath(root / path, folder))
+    whole = tarfile.TarInfo(str(TRUSTED / BUNDLE))
+    whole.mode, whole.uid, whole.gid = 0o644, os.geteuid(), os.getegid()
+    texts = [folder / BUNDLE, *(root / path for path in certificates)]
+    place(root, whole, b"".join(text.read_bytes().rstrip(b"\n") + b"\n" for text in texts))
+    run("openssl", "rehash", str(folder))
+    return True
+
+
 def take_effect(placed: list[str], enabled: list[str]) -> None:
     """What a running system has read already: its name, the bundle of authorities, and which units it has."""
     if "etc/hostname" in placed:
         Path("/proc/sys/kernel/hostname").write_text(Path("/etc/hostname").read_text())
-    if any(PurePosixPath(path).parent == CA_FOLDER for path in placed):
+    certificates = [path for path in placed if PurePosixPath(path).parent == CA_FOLDER]
+    if certificates and not trust(Path("/"), certificates):
         run("update-ca-certificates")
     try:
         if enabled:
