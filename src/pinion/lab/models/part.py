@@ -6,6 +6,7 @@ them is done by the concerns `model_store` and `edge_runtime`, here as there. A 
 
 from __future__ import annotations
 
+import filecmp
 import json
 import os
 import shutil
@@ -193,7 +194,7 @@ def _in_cache(cache: Path, sha256: str) -> Path | None:
 
 def _place(source: Path, target: Path) -> None:
     """Copy *source* to *target* by rename, readable by whoever serves it."""
-    if target.is_file() and target.read_bytes() == source.read_bytes():
+    if target.is_file() and filecmp.cmp(source, target, shallow=False):
         return
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
