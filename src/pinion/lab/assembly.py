@@ -14,6 +14,7 @@ PARTS: dict[str, tuple[str, str]] = {
     "netbox": ("pinion.lab.netbox.part", "NetBoxPart"),
     "cluster": ("pinion.lab.cluster.part", "ClusterPart"),
     "authority": ("pinion.lab.authority", "AuthorityPart"),
+    "models": ("pinion.lab.models.part", "ModelsPart"),
 }
 
 

@@ -15,6 +15,7 @@ from pinion.plan.cluster import API_SERVER_PORT
 from pinion.plan.identity import authority_host
 from pinion.plan.model import DeviceKind, DevicePlan, FlowPlan
 from pinion.site.allocation import address_range, prefixes, spread
+from pinion.site.edge_models import server, stored
 from pinion.site.model import PiGroup, Purpose, Site
 from pinion.site.node_concerns import EdgeRuntime
 from pinion.site.quantities import switch_ports
@@ -252,6 +253,10 @@ def _concerns(known: _Site) -> Iterator[FlowPlan]:
         askers, pis = known.peers("Pis, GPU servers, management hosts", *sources), known.hosts(DeviceKind.PI)
         why = "routers and gateways ask for answers"
         yield _flow("edge-runtime", askers, pis, (edge_port(settings.edge_runtime),), why, "concerns.edge_runtime")
+    if settings.model_store is not None and (found := _model_servers(known)):
+        hosts, ports = (tuple(dict.fromkeys(column)) for column in zip(*found, strict=True))
+        why = "Pis fetch their models"
+        yield _flow("models", known.peers("Pis", DeviceKind.PI), hosts, ports, why, "concerns.model_store")
     authority = authority_host(known.site)
     if settings.site_ca is not None and authority is not None:
         askers = known.peers("hosts, operators", *_HOSTS)
@@ -262,6 +267,23 @@ def _concerns(known: _Site) -> Iterator[FlowPlan]:
         servers = known.hosts(DeviceKind.GPU_SERVER)
         why = "Prometheus fetches the GPUs' metrics"
         yield _flow("gpu-metrics", collectors, servers, (GPU_METRICS,), why, "concerns.gpu_driver")
+
+
+def _model_servers(known: _Site) -> list[tuple[str, int]]:
+    """Hosts of the site itself that models are fetched from, with the port."""
+    asked = dict.fromkeys(server(source) for _, source in stored(known.site).values())
+    return [
+        (device.name, port)
+        for name, port in asked
+        for device in known.devices
+        if device.kind in _HOSTS and name in {device.name, *_addresses(device)}
+    ]
+
+
+def _addresses(device: DevicePlan) -> Iterator[str]:
+    """All addresses of *device*, without masks."""
+    for interface in device.interfaces:
+        yield from (str(ip_interface(text).ip) for text in interface.addresses)
 
 
 def edge_port(stated: EdgeRuntime) -> int:

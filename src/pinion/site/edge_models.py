@@ -25,3 +25,10 @@ def served(site: Site) -> str | None:
     if runtime.model is not None:
         return runtime.model if runtime.model in kept else None
     return next(iter(kept)) if len(kept) == 1 else None
+
+
+def server(source: ArtefactSource) -> tuple[str, int]:
+    """The host, a name or an address, and the port that *source* is had from."""
+    scheme, _, rest = source.url.partition("://")
+    host, _, port = rest.partition("/")[0].partition(":")
+    return host, int(port or (443 if scheme == "https" else 80))

@@ -20,7 +20,17 @@ CONCERNS: dict[str, dict[str, object]] = {
     "site_ca": {},
     "gpu_driver": {"version": "580.95.05"},
     "edge_runtime": {},
+    "model_store": {"key": yaml.safe_load(DC.read_text())["concerns"]["model_store"]["key"]},
 }
+SOURCE = yaml.safe_load(DC.read_text())["models"]["tiny"]["edge"]["source"]
+
+
+def models(*urls: str) -> dict[str, object]:
+    """Models that are had from *urls*."""
+    return {
+        f"model-{number}": {"edge": {"artefact": f"artefact-{number}", "source": SOURCE | {"url": url}}}
+        for number, url in enumerate(urls)
+    }
 
 
 def table(plan: Plan) -> dict[str, FlowPlan]:
@@ -32,7 +42,7 @@ def table(plan: Plan) -> dict[str, FlowPlan]:
 
 @pytest.fixture(scope="module")
 def lab() -> dict[str, FlowPlan]:
-    return table(planned(LAB, concerns=CONCERNS))
+    return table(planned(LAB, concerns=CONCERNS, models=models("http://mgmt-1:8090/tiny.gguf")))
 
 
 def test_the_names_that_a_site_may_not_take_are_those_of_the_plan(lab: dict[str, FlowPlan]) -> None:
@@ -69,6 +79,26 @@ def test_only_rdma_networks_speak_roce(lab: dict[str, FlowPlan]) -> None:
     assert lab["roce"].kinds == (DeviceKind.GPU_SERVER,)
     others = [flow for name, flow in lab.items() if name != "roce"]
     assert not any(lets(flow, "10.77.102.16") for flow in others)
+
+
+@pytest.mark.parametrize(
+    ("urls", "ends"),
+    [
+        (["http://mgmt-1/a.gguf"], (("mgmt-1",), (80,))),
+        (["https://mgmt-1/a.gguf", "https://mgmt-1/b.gguf"], (("mgmt-1",), (443,))),
+        (["http://10.77.100.10:8090/a.gguf", "http://mgmt-1:8091/b.gguf"], (("mgmt-1",), (8090, 8091))),
+        (["http://10.77.100.99:8090/a.gguf", "https://models.example.org/b.gguf", "http://tor-1/c.gguf"], None),
+    ],
+)
+def test_pis_may_fetch_models_from_hosts_of_the_site(
+    urls: list[str], ends: tuple[tuple[str, ...], tuple[int, ...]] | None
+) -> None:
+    stated = {key: CONCERNS[key] for key in ("model_store",)}
+    flow = table(planned(LAB, concerns=stated, models=models(*urls))).get("models")
+    assert (None if flow is None else (flow.hosts, flow.ports)) == ends
+    if flow is not None:
+        assert lets(flow, "10.77.101.10")
+        assert not lets(flow, "10.77.100.16")
 
 
 def test_what_concerns_listen_for_is_there_with_the_concern() -> None:

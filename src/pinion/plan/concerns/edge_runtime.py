@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import resources
 
+from pinion.plan.concerns.model_store import PATIENCE, RUNTIME_SERVICE, current
 from pinion.plan.concerns.model_store import PROGRAM as STORE
-from pinion.plan.concerns.model_store import RUNTIME_SERVICE, current
 from pinion.plan.context import HostContext
 from pinion.plan.flows import edge_port
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostUnit, HostUser
@@ -40,11 +41,18 @@ def edge_runtime(host: HostContext) -> Concern | None:
     if settings is None or host.kind is not DeviceKind.PI or board is None:
         return None
     if settings.engine == "hailo-ollama":
-        return _concern(host, settings, _hailo(settings, board), claimed=False)
+        return _concern(host, settings, _hailo(settings, board))
     model = served(host.site)
     if model is None:
         return None
-    return _concern(host, settings, _engine(host, settings, board, model), model=model, claimed=not host.lab)
+    return _concern(host, settings, _engine(host, settings, board, model), model=model)
+
+
+def llama_program(stated: Concern) -> str | None:
+    """Where *stated*, an entry of a plan, starts llama.cpp's server; None where another engine serves."""
+    (unit,) = [file.content for file in stated.files if file.path == f"/etc/systemd/system/{SERVICE}"]
+    found = re.search(r"^ExecStart=(\S+) --model ", unit, re.MULTILINE)
+    return None if found is None else found[1]
 
 
 def _address(host: HostContext) -> str:
@@ -61,9 +69,7 @@ def _cores(settings: EdgeRuntime, board: Board) -> int:
     return settings.cores if settings.cores is not None else max(board.cores - 1, 1)
 
 
-def _concern(
-    host: HostContext, settings: EdgeRuntime, service: list[str], *, model: str | None = None, claimed: bool
-) -> Concern:
+def _concern(host: HostContext, settings: EdgeRuntime, service: list[str], *, model: str | None = None) -> Concern:
     url, onnx = _url(host, settings), settings.engine == "onnx-model-server"
     started = PATH_UNIT if model is not None else SERVICE
     # What nobody has seen run on such a board is not claimed to be in force there.
@@ -96,7 +102,7 @@ def _concern(
         ),
         files=tuple(files),
         units=tuple(units),
-        claims=_claims(settings, url) if claimed else (),
+        claims=_claims(settings, url) if model is not None else (),
     )
 
 
@@ -158,6 +164,8 @@ def _service(settings: EdgeRuntime, engine: list[str], url: str, model: str | No
             f"Description=Edge runtime: {settings.engine}{f' with the model {model}' if model is not None else ''}",
             "Wants=network-online.target",
             "After=network-online.target",
+            # Who stops what starts it means it too, as when the concern is taken away.
+            *([f"PartOf={PATH_UNIT}"] if model is not None else []),
             "StartLimitIntervalSec=0",
         ],
         Service=[
@@ -274,19 +282,22 @@ def _server_files() -> tuple[HostFile, ...]:
 
 def _claims(settings: EdgeRuntime, url: str) -> tuple[HostClaim, ...]:
     address = url.split("/")[2]
+    port = edge_port(settings)
+    answers = f"{program_path(HEALTH_PROGRAM)} --wait {PATIENCE} {url}"
     show = f"systemctl show --property=ProtectSystem,NoNewPrivileges,User --value {SERVICE} | sort | tr '\\n' ' ' | sed 's/ $//'"
     return (
         HostClaim(
             name="answers",
             claim="the edge runtime answers at its planned address",
-            command=f"{program_path(HEALTH_PROGRAM)} --wait 20 {url} && echo yes",
+            command=f"{answers} && echo yes",
             expected="yes",
         ),
         HostClaim(name="fenced", claim="the edge runtime runs with", command=show, expected=f"{USER} strict yes"),
         HostClaim(
             name="listens",
-            claim=f"what listens on port {edge_port(settings)} does so at",
-            command=f"ss -Hltn 'sport = :{edge_port(settings)}' | awk '{{print $4}}' | sort -u | tr '\\n' ' ' | sed 's/ $//'",
+            claim=f"what listens on port {port} does so at",
+            # It may be on its way up, as after the first run that brought its model.
+            command=f"{answers} >/dev/null; ss -Hltn 'sport = :{port}' | awk '{{print $4}}' | sort -u | tr '\\n' ' ' | sed 's/ $//'",
             expected=address,
         ),
     )

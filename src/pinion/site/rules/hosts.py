@@ -28,6 +28,7 @@ PLANNED_FLOWS = frozenset(
         "node-metrics",
         "gpu-metrics",
         "edge-runtime",
+        "models",
         "site-ca",
     }
 )
