@@ -111,7 +111,7 @@ def test_what_pinion_itself_placed_for_the_next_boot_waits_for_one_too(host: Pat
 
 
 def test_it_reads_where_the_runs_write() -> None:
-    assert program.NEEDS_BOOT == notes._BOOT
+    assert program.NEEDS_BOOT == notes.BOOT
     assert program.STATE == notes.STATE
 
 
