@@ -251,7 +251,7 @@ def test_a_killed_controller_is_followed_by_one_that_finishes(converged: HostsRa
     shot = rack.snapshot(name)
     moments = random.Random(20250302)
     with Watch(rack, name) as watch:
-        for number in range(points(1, 6)):
+        for number in range(points(2, 6)):
             by = ("ansible", "pyinfra")[number % 2]
             rack.on(name, DRIFT if number < 4 else DRIFT.replace("dpkg --remove tcpdump", "true"))
             run = subprocess.Popen(
