@@ -16,7 +16,7 @@ from pinion.services.node_programs.identity import read_certificate
 from .conftest import PROGRAM, Host, StepCa
 
 #: From one step that is tried to the next.
-STRIDE = points(6, 1)
+STRIDE = points(3, 1)
 #: Runs the program and kills it (SIGKILL) at step number argv[1] of all that it does to files, processes and connections; 0: never.
 #: argv[2] is how far its sense of the hour is ahead, in seconds. The number of steps of a whole run goes to the file argv[3].
 KILLER = f"""
