@@ -70,11 +70,16 @@ class Progress:
 
 
 def roll_out(
-    waves: Sequence[tuple[str, ...]], converge: Converge, verify: Verify | None, progress: Progress | None = None
+    waves: Sequence[tuple[str, ...]],
+    converge: Converge,
+    verify: Verify | None,
+    progress: Progress | None = None,
+    *,
+    changed_only: bool = False,
 ) -> Rollout:
     """Converge *waves* one after the other; stop at the first with a host that failed or a check that does not hold.
 
-    Without *verify* only the hosts' own answers count.
+    Without *verify* only the hosts' own answers count. *changed_only*: only the checks of hosts on which something was changed.
     """
     said = progress or Progress()
     run = Rollout()
@@ -88,7 +93,9 @@ def roll_out(
             wave.stops += [Stop(name, error) for error in answered.errors[:1]]
         if verify is not None:
             said.verifies(wave)
-            _judge(wave, verify([name for name in hosts if not wave.results[name].errors]))
+            done = {name: wave.results[name] for name in hosts if not wave.results[name].errors}
+            judged = [name for name, result in done.items() if result.changes or not changed_only]
+            _judge(wave, verify(judged) if judged else ())
         said.ended(number, len(waves), wave)
         if wave.stops:
             break

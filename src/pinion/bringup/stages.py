@@ -82,7 +82,8 @@ def stages(
         )
     found += [
         Stage("pulumi", [*place, *pinion, "stack", "up", site, "--json"], _changed),
-        Stage("hosts", [*place, *pinion, "converge", site, "--by", by, "--json"], _changed),
+        # all hosts are verified in a moment: a wave has to be judged by what was changed in it
+        Stage("hosts", [*place, *pinion, "converge", site, "--by", by, "--check-changed", "--json"], _changed),
         Stage(
             "verify",
             [*place, *pinion, "verify", site, "--settle", SETTLE, "--report", str(report), "--json"],

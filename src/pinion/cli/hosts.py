@@ -57,6 +57,11 @@ How to log in: PINION_SSH_KEY and PINION_KNOWN_HOSTS name files; unset, your SSH
 )
 @click.option("--concern", "concerns", multiple=True, metavar="NAME", help="Only this concern; may be repeated.")
 @click.option("--at-once", is_flag=True, help="All hosts in one wave; a host that fails does not keep the others back.")
+@click.option(
+    "--check-changed",
+    is_flag=True,
+    help="Only the checks of hosts on which something was changed: for when a verification of all follows.",
+)
 @click.option("--undo", metavar="RUN", help="Take the hosts that RUN changed back to what they were before it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def converge(
@@ -66,6 +71,7 @@ def converge(
     limit: tuple[str, ...],
     concerns: tuple[str, ...],
     at_once: bool,
+    check_changed: bool,
     undo: str | None,
     as_json: bool,
 ) -> None:
@@ -89,7 +95,8 @@ def converge(
             output = stack.enter_context(log.open("w"))
         program = Program(by, repository(), path.resolve(), output, check, run, undo or "", concerns)
         try:
-            done = _roll(plan, program, hosts, at_once=at_once or check or bool(undo))
+            together = at_once or check or bool(undo)
+            done = _roll(plan, program, hosts, at_once=together, changed_only=check_changed)
         except ProgramError as error:
             click.echo(f"Error: {error}" + ("" if check else f"; what it said is in {log}"), err=True)
             raise SystemExit(COULD_NOT_RUN) from error
@@ -137,7 +144,7 @@ def _known_concerns(concerns: Sequence[str]) -> None:
             raise click.BadParameter(f"there is no concern '{concern}'; there are {known}", param_hint="--concern")
 
 
-def _roll(plan: Plan, program: Program, hosts: Sequence[str], *, at_once: bool) -> Rollout:
+def _roll(plan: Plan, program: Program, hosts: Sequence[str], *, at_once: bool, changed_only: bool) -> Rollout:
     """Run it: in waves with checks, or all at once without (a check changes nothing, and an undo leaves the plan)."""
     parts = [hosts] if at_once else waves([host for host in plan.hosts if host.name in set(hosts)], plan.rollout)
     with ScreenProgress(None if program.check else program.output) as progress:
@@ -148,7 +155,7 @@ def _roll(plan: Plan, program: Program, hosts: Sequence[str], *, at_once: bool) 
             return results
 
         verify = None if program.check or program.undo else _verifier(plan, program.concerns)
-        return roll_out([tuple(part) for part in parts], converge_hosts, verify, progress)
+        return roll_out([tuple(part) for part in parts], converge_hosts, verify, progress, changed_only=changed_only)
 
 
 def _verifier(plan: Plan, concerns: Sequence[str]) -> Verify:

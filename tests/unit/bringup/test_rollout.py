@@ -147,6 +147,17 @@ def test_a_host_without_an_answer_has_failed() -> None:
     assert done.untouched == ("b",)
 
 
+def test_only_what_was_changed_is_checked_when_all_is_verified_afterwards() -> None:
+    fleet = Fleet(5)
+    roll_out(fleet.waves(), fleet.converge, fleet.verify, changed_only=True)
+    assert sorted(fleet.verified) == sorted(fleet.hosts)
+    fleet.verified.clear()
+    fleet.hosts["pi-0003"].files[PATH] = FileState("by hand\n", "root", "root", 0o644)
+    done = roll_out(fleet.waves(), fleet.converge, fleet.verify, changed_only=True)
+    assert fleet.verified == ["pi-0003"]
+    assert sum(wave.proved for wave in done.waves) == 1
+
+
 def test_a_check_that_could_not_be_tried_stops_the_run() -> None:
     fleet = Fleet(2)
     checked = fleet.verify(["pi-0001"])[0].check
