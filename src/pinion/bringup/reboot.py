@@ -151,16 +151,20 @@ class Reboots:
         raise UnreachedError(f"{host.name} was told to reboot and is not back after {self.patience:.0f} s: {said}")
 
     def verify(self, names: Sequence[str]) -> Sequence[Finding]:
-        """Run the checks of *names*; where all of them hold, pods may come back."""
+        """Run the checks of *names*; where all of them hold, pods may come back. Raises `ClusterNodeError`."""
         findings = self.verify_hosts(names)
         bad = {finding.check.subject for finding in findings if finding.outcome is not Outcome.PROVED}
-        let_go_of([name for name in names if name not in bad], self.means)
+        for node in sorted(self.means.held() & {name for name in names if name not in bad}):
+            self.means.let_go(node)
         return findings
 
+    def take_up(self, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Those of *names* that an earlier run has left cordoned: the names of those let go, and of those whose checks do not hold.
 
-def let_go_of(well: Sequence[str], means: Means) -> tuple[str, ...]:
-    """Let those of the *well* hosts go that a run has cordoned; their names. Raises `ClusterNodeError`."""
-    mine = sorted(means.held() & set(well))
-    for node in mine:
-        means.let_go(node)
-    return tuple(mine)
+        Raises `ClusterNodeError`.
+        """
+        left = self.means.held() & set(names)
+        if left:
+            self.verify(sorted(left))
+        kept = self.means.held() & left
+        return tuple(sorted(left - kept)), tuple(sorted(kept))

@@ -15,7 +15,7 @@ from pinion.bringup import cluster_node, reboot
 from pinion.bringup.access import access_of
 from pinion.bringup.cluster_node import ClusterNodeError
 from pinion.bringup.programs import ProgramMissingError, obtain
-from pinion.bringup.reboot import Reboots, Running, let_go_of, survey
+from pinion.bringup.reboot import Reboots, Running, survey
 from pinion.bringup.rollout import Rollout, Verify, roll_out
 from pinion.bringup.stack import StackError
 from pinion.bringup.verification import settled
@@ -121,17 +121,21 @@ def command(
         if check:
             _end(plan, due, unreached, Rollout(), as_json=as_json, code=PROBLEM if due or unreached else FINE)
         _ask(due, yes=yes)
-        quiet = [name for name in running if name not in due]
-        for name in let_go_of(quiet, means):
-            tell(f"{name}: uncordoned; an earlier run had rebooted it")
         work = Reboots(hosts, due, means, _verifier(plan, tell), tell, patience, not no_drain)
+        well, unwell = work.take_up([name for name in running if name not in due])
+        for name in well:
+            tell(f"{name}: uncordoned; an earlier run had rebooted it")
+        for name in unwell:
+            tell(
+                f"{name}: stays cordoned, as an earlier run left it: its checks do not hold; pinion verify {plan.site}"
+            )
         parts = waves([hosts[name] for name in due], plan.rollout)
         with ScreenProgress(io.StringIO()) as progress:
             done = roll_out(parts, work.wave, work.verify, progress)
     except (ClusterNodeError, ProgramMissingError, StackError, OSError) as error:
         click.echo(f"Error: {error}\nWhen that is mended, run the same command again: it goes on.", err=True)
         raise SystemExit(COULD_NOT_RUN) from error
-    _end(plan, due, unreached, done, as_json=as_json, code=PROBLEM if done.stops or unreached else FINE)
+    _end(plan, due, unreached, done, as_json=as_json, code=PROBLEM if done.stops or unreached or unwell else FINE)
 
 
 def _kubeconfig(plan: Plan, tell: Callable[[str], None]) -> Path | None:

@@ -12,7 +12,7 @@ import pytest
 from pinion.bringup import reboot
 from pinion.bringup.cluster_node import ClusterNodeError
 from pinion.bringup.host_shell import HostRefusedError, UnreachedError
-from pinion.bringup.reboot import Reboots, Running, let_go_of, survey
+from pinion.bringup.reboot import Reboots, Running, survey
 from pinion.bringup.rollout import Rollout, roll_out
 from pinion.checks.hosts import host_checks
 from pinion.checks.model import Finding, Outcome
@@ -88,8 +88,8 @@ def plan() -> Plan:
     return compile_plan(load(site_file("lab")))
 
 
-def run(plan: Plan, world: World, *waves: Sequence[str], drain: bool = True) -> Rollout:
-    """Reboot *waves* of hosts in *world*."""
+def reboots(plan: Plan, world: World, *, drain: bool = True) -> Reboots:
+    """The work in *world*, whose clock is as patient as its sleep is short."""
     hosts = {host.name: host for host in plan.hosts}
     before = {name: state for name, state in survey(list(hosts.values()), world).items() if isinstance(state, Running)}
     now = 0.0
@@ -111,7 +111,12 @@ def run(plan: Plan, world: World, *waves: Sequence[str], drain: bool = True) -> 
             for check in host_checks(part)
         ]
 
-    work = Reboots(hosts, before, world, verify, lambda _: None, 60, drain, sleep=sleep, clock=lambda: now)
+    return Reboots(hosts, before, world, verify, lambda _: None, 60, drain, sleep=sleep, clock=lambda: now)
+
+
+def run(plan: Plan, world: World, *waves: Sequence[str], drain: bool = True) -> Rollout:
+    """Reboot *waves* of hosts in *world*."""
+    work = reboots(plan, world, drain=drain)
     return roll_out([tuple(wave) for wave in waves], work.wave, work.verify)
 
 
@@ -139,6 +144,10 @@ def test_a_host_that_is_back_but_not_as_planned_stays_cordoned(plan: Plan) -> No
     assert {stop.host for stop in done.stops} == {"pi-02"}
     assert world.cordoned == {"pi-02"}
     assert done.untouched == ("pi-03",)
+    assert reboots(plan, world).take_up(PIS) == ((), ("pi-02",)), "nor does the next run let it go"
+    world.unwell = ()
+    assert reboots(plan, world).take_up(PIS) == (("pi-02",), ())
+    assert world.cordoned == set()
 
 
 def test_a_host_that_asks_for_a_reboot_again_and_again_is_told(plan: Plan) -> None:
@@ -166,7 +175,7 @@ def test_after_a_run_that_was_killed_the_next_one_ends_where_it_would_have(plan:
     world.down.clear()
     found = survey(list(plan.hosts), world)
     due = [name for name, state in found.items() if isinstance(state, Running) and state.reasons]
-    let_go_of([name for name in found if name not in due], world)
+    reboots(plan, world).take_up([name for name in found if name not in due])
     assert run(plan, world, due).stops == [] if due else True
     assert world.cordoned == set()
     assert world.boots["pi-01"] == 1
