@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +20,7 @@ from lab.small_rack import SITE, SmallRack
 
 from pinion.drivers.hosts.bundle import COMMAND, standard_input
 from pinion.drivers.hosts.inventory import plan_of
+from pinion.lab import namespaces
 from pinion.plan.model import Concern, HostPlan
 
 REPOSITORY = Path(__file__).parents[2]
@@ -46,6 +49,8 @@ class HostsRack(SmallRack):
 
     #: Its hosts have to install the packages of their concerns themselves.
     BARE: ClassVar[bool] = True
+    #: What of the lab it runs.
+    PARTS: ClassVar[str] = "switch"
 
     @classmethod
     def make(cls, folder: Path, name: str) -> HostsRack:
@@ -56,11 +61,22 @@ class HostsRack(SmallRack):
 
     def up(self) -> dict[str, object]:
         """Bring it up with its switch, and configure that; the report."""
-        report: dict[str, object] = json.loads(
-            self.run("up", "--parts", "switch", "--json", *(["--bare"] if self.BARE else [])).stdout
-        )
+        bare = ["--bare"] if self.BARE else []
+        report: dict[str, object] = json.loads(self.run("up", "--parts", self.PARTS, "--json", *bare).stdout)
         self.inside(sys.executable, str(REPOSITORY / "tests/lab/fabric.py"), str(self.site))
         return report
+
+    def cut(self, name: str) -> None:
+        """Cut the power of *name* and give it back: its processes die at once, and what only a kernel remembers is gone."""
+        machine = self.machine(name)
+        leader, nspawn = machine.leader, machine.process
+        assert leader is not None
+        assert nspawn is not None
+        os.kill(leader, signal.SIGKILL)
+        assert nspawn.wait(30), f"{name} still runs"
+        # a lab machine's network namespace outlives it
+        subprocess.run(namespaces.command(machine.namespace, ["nft", "flush", "ruleset"]), check=True)
+        self.run("up", "--parts", self.PARTS)
 
     def inside_command(self, *argv: str) -> list[str]:
         """The command line that runs *argv* in the operator's position."""

@@ -32,6 +32,9 @@ STEPS = 8
 class ServingRack(HostsRack):
     """Two Pis that serve, and the management host that has the model's file."""
 
+    BARE = False
+    PARTS = "switch,models"
+
     @classmethod
     def make(cls, folder: Path, name: str) -> ServingRack:
         made = super().make(folder, name)
@@ -66,12 +69,6 @@ class ServingRack(HostsRack):
         command = [sys.executable, "-m", "pinion", *arguments, "--json"]
         answer: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
         return answer
-
-    def up(self) -> dict[str, object]:
-        """Bring it up with its switch and its models, and configure the switch; the report."""
-        report: dict[str, object] = json.loads(self.run("up", "--parts", "switch,models", "--json").stdout)
-        self.inside(sys.executable, str(Path(__file__).with_name("fabric.py")), str(self.site))
-        return report
 
     def without(self, *names: str) -> None:
         """Take concerns out of the site file."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 from lab.hosts_rack import HostsRack
 
-from pinion.lab import namespaces
 from pinion.plan.concerns.firewall import RULES_FILE, TABLE, UNIT
 from pinion.plan.concerns.node_metrics import EXPORTER
 from pinion.plan.flows import NODE_METRICS as PORT
@@ -102,18 +100,6 @@ class CommonRack(HostsRack):
         """Whether a fresh login works."""
         done = subprocess.run(self.ssh_command(name, "true"), env=self.environment, capture_output=True, check=False)
         return done.returncode == 0
-
-    def cut(self, name: str) -> None:
-        """Cut the power of *name* and give it back: its processes die at once, and what only a kernel remembers is gone."""
-        machine = self.machine(name)
-        leader, nspawn = machine.leader, machine.process
-        assert leader is not None
-        assert nspawn is not None
-        os.kill(leader, signal.SIGKILL)
-        assert nspawn.wait(20)
-        # a lab machine's network namespace outlives it
-        subprocess.run(namespaces.command(machine.namespace, ["nft", "flush", "ruleset"]), check=True)
-        self.run("up", "--parts", "switch")
 
     def locking_out(self, name: str) -> dict[str, Any]:
         """The firewall of *name* without its way in: valid, and nobody gets in who is not in already."""

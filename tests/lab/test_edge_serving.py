@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import signal
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 from lab.serving_rack import CONCERNS, PORT, ServingRack, reference, until
 
-from pinion.lab import namespaces
 from pinion.lab.models.artefacts import ModelError
 from pinion.lab.models.part import UNIT as FILES
 from pinion.plan.concerns.edge_runtime import HEALTH_SERVICE, HEALTH_TIMER, PATH_UNIT, SERVICE, USER
@@ -139,15 +136,7 @@ def test_killed_it_comes_back_but_not_with_a_model_that_was_changed_on_the_disk(
 
 
 def test_after_a_power_cut_it_serves_again_and_pyinfra_finds_no_more_to_do(rack: ServingRack) -> None:
-    machine = rack.machine("pi-01")
-    leader, nspawn = machine.leader, machine.process
-    assert leader is not None
-    assert nspawn is not None
-    os.kill(leader, signal.SIGKILL)
-    assert nspawn.wait(20)
-    # A lab machine's network namespace outlives it; a kernel's rules do not.
-    subprocess.run(namespaces.command(machine.namespace, ["nft", "flush", "ruleset"]), check=True)
-    rack.run("up", "--parts", "switch,models")
+    rack.cut("pi-01")
     until(lambda: rack.serves("pi-01"), "it serves after the boot", rack)
     assert rack.ask("pi-02", "pi-01")["tokens"] == reference(rack)["tokens"]
     assert rack.changed("pyinfra", "pi-01", "pi-02") == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -278,18 +277,6 @@ STOPPED = KILLED.replace(
 )
 
 
-def power_cut(rack: HostsRack, name: str) -> None:
-    """Every process of *name* ends at once; then power returns."""
-    leader = rack.machine(name).leader
-    assert leader is not None
-    os.kill(leader, signal.SIGKILL)
-    deadline = time.monotonic() + 30
-    while rack.machine(name).process is not None:
-        assert time.monotonic() < deadline, f"{name} still runs"
-        time.sleep(0.1)
-    rack.run("up", "--parts", "switch", "--json")
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 def test_a_power_cut_at_any_moment_leaves_a_host_that_boots_and_the_next_run_converges(converged: HostsRack) -> None:
@@ -317,7 +304,7 @@ def test_a_power_cut_at_any_moment_leaves_a_host_that_boots_and_the_next_run_con
             name,
             f"setsid python3 /run/stopped.py {point} >/dev/null 2>&1 </dev/null & while [ ! -d /run/power-goes ]; do sleep 0.1; done",
         )
-        power_cut(rack, name)
+        rack.cut(name)
         assert rack.converge("ansible", "--limit", name)["failed"] == [], f"point {point}"
         now = rack.snapshot(name)
         assert now == shot, f"point {point}: {set(now) ^ set(shot)}"
@@ -332,7 +319,7 @@ def test_a_change_that_nobody_confirmed_before_a_power_cut_is_taken_back_at_boot
         if file["path"].endswith("10-pinion.conf"):
             file["content"] += "AllowUsers nobody-at-all\n"
     assert rack.ask(name, "apply", concern)["confirm"]
-    power_cut(rack, name)
+    rack.cut(name)
     entered = subprocess.run(rack.ssh_command(name, "true"), env=rack.environment, capture_output=True, check=False)
     assert entered.returncode == 0
     left = set(rack.snapshot(name)) ^ set(shot)

@@ -51,6 +51,7 @@ class IdentityRack(HostsRack):
     """A management host and two Pis, whose site states these concerns."""
 
     BARE = False
+    PARTS = "switch,authority"
 
     @classmethod
     def make(cls, folder: Path, name: str) -> IdentityRack:
@@ -58,12 +59,6 @@ class IdentityRack(HostsRack):
         rack = cls(made.instance, made.folder)
         rack.site.write_text(rack.site.read_text().replace("numbers: 1-4", "numbers: 1-2") + CONCERNS)
         return rack
-
-    def up(self) -> dict[str, object]:
-        """Bring it up with its switch and its authority, and configure the switch; the report."""
-        report: dict[str, object] = json.loads(self.run("up", "--parts", "switch,authority", "--json").stdout)
-        self.inside(sys.executable, str(Path(__file__).with_name("fabric.py")), str(self.site))
-        return report
 
     def serial(self, name: str) -> str:
         """The serial number of the certificate in use on *name*."""
