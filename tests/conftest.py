@@ -19,6 +19,12 @@ settings.load_profile("pinion")
 
 #: Folders whose tests share one server or rack for the whole run: one worker takes all of such a folder.
 SHARING = ("cluster", "netbox", "scenarios")
+#: Markers of tests that a run leaves out unless CI_FULL=1, and why.
+SKIPPED = {
+    "slow": "takes minutes: run with CI_FULL=1",
+    "variant": "another way to what a test of this run shows: all ways with CI_FULL=1",
+    "vm": "a virtual machine under emulation, half an hour: make test-vm, or CI_FULL=1",
+}
 #: Folders and files that a run with several workers begins with, so that none of them is left to one worker at the end.
 LONGEST = ("scenarios", "netbox", "test_hosts.py", "test_kill.py", "test_netbox_stack.py", "test_eos_kills.py")
 
@@ -62,13 +68,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if FULL:
         return
     for item in items:
-        if item.get_closest_marker("slow") is not None:
-            item.add_marker(pytest.mark.skip(reason="takes minutes: run with CI_FULL=1"))
-        if item.get_closest_marker("variant") is not None:
-            item.add_marker(
-                pytest.mark.skip(reason="another way to what a test of this run shows: all ways with CI_FULL=1")
-            )
-        if item.get_closest_marker("vm") is not None:
-            item.add_marker(
-                pytest.mark.skip(reason="a virtual machine under emulation, half an hour: make test-vm, or CI_FULL=1")
-            )
+        for name, reason in SKIPPED.items():
+            if item.get_closest_marker(name) is not None:
+                item.add_marker(pytest.mark.skip(reason=reason))
