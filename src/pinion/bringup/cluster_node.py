@@ -45,10 +45,10 @@ def drain(kubeconfig: Path, node: str, run: Run = subprocess.run) -> str | None:
 
 def hold(kubeconfig: Path, node: str, purpose: str, run: Run = subprocess.run) -> str | None:
     """`drain`, for a while: `let_go` ends it, unless somebody else had cordoned the node before. Raises `ClusterNodeError`."""
-    if not exists(kubeconfig, node, run):
+    said = _kubectl(kubeconfig, run, "get", "node", node, "--ignore-not-found", "-o", "json")
+    if not said.strip():
         return None
-    held = json.loads(_kubectl(kubeconfig, run, "get", "node", node, "-o", "json"))
-    if not held["spec"].get("unschedulable", False):
+    if not json.loads(said)["spec"].get("unschedulable", False):
         # before it is cordoned: a run that is killed in between leaves a mark without a cordon, which does no harm
         _kubectl(kubeconfig, run, "annotate", "node", node, f"{MARK}={purpose}", "--overwrite")
     return drain(kubeconfig, node, run)

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 from pydantic import SecretStr
 
 from pinion.bringup.access import Access
+from pinion.bringup.rollout import Verify
 from pinion.checks.claims import checks
+from pinion.checks.hosts import host_checks
 from pinion.checks.model import Check, Finding, Outcome
 from pinion.checks.probers import Prober, run_all
 from pinion.checks.probers.hosts import SshAccess, host_prober
+from pinion.drivers.hosts.inventory import Login
 from pinion.plan.addressing import host
 from pinion.plan.model import Plan, SwitchPlan
 
@@ -40,6 +43,30 @@ def verify(
     """
     wanted = [check for check in checks(plan) if not topics or check.topic.value in topics]
     return settled(lambda some: run_all(plan, some, probers(access)), wanted, seconds=settle, tell=tell)
+
+
+def host_verifier(
+    plan: Plan,
+    access: Login,
+    concerns: Sequence[str] = (),
+    *,
+    settle: float = 0.0,
+    tell: Callable[[str], object] = lambda _: None,
+) -> Verify:
+    """Runs the checks of hosts of *plan* (all, or those of *concerns*) for a wave; *settle* and *tell* as for `verify`."""
+    prober = host_prober(SshAccess(key=access.key, known_hosts=access.known_hosts))
+
+    def verify_hosts(names: Sequence[str]) -> Sequence[Finding]:
+        own = [host for host in plan.hosts if host.name in set(names)]
+        if concerns:
+            own = [
+                host.model_copy(update={"concerns": {name: c for name, c in host.concerns.items() if name in concerns}})
+                for host in own
+            ]
+        part = plan.model_copy(update={"hosts": tuple(own)})
+        return settled(lambda some: run_all(part, some, [prober]), host_checks(part), seconds=settle, tell=tell)
+
+    return verify_hosts
 
 
 def settled(

@@ -13,11 +13,8 @@ from pathlib import Path
 
 import click
 
-from pinion.bringup.rollout import Rollout, Verify, roll_out
-from pinion.checks.hosts import host_checks
-from pinion.checks.model import Finding
-from pinion.checks.probers import run_all
-from pinion.checks.probers.hosts import SshAccess, host_prober
+from pinion.bringup.rollout import Rollout, roll_out
+from pinion.bringup.verification import host_verifier
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
 from pinion.cli.rollout_progress import ScreenProgress
 from pinion.drivers.hosts.answers import HostResult
@@ -154,26 +151,8 @@ def _roll(plan: Plan, program: Program, hosts: Sequence[str], *, at_once: bool, 
             explain_unreached(results, plan.hosts, login())
             return results
 
-        verify = None if program.check or program.undo else _verifier(plan, program.concerns)
+        verify = None if program.check or program.undo else host_verifier(plan, login(), program.concerns)
         return roll_out([tuple(part) for part in parts], converge_hosts, verify, progress, changed_only=changed_only)
-
-
-def _verifier(plan: Plan, concerns: Sequence[str]) -> Verify:
-    """Runs the checks of hosts as `pinion verify` does."""
-    access = login()
-    prober = host_prober(SshAccess(key=access.key, known_hosts=access.known_hosts))
-
-    def verify(hosts: Sequence[str]) -> Sequence[Finding]:
-        own = [host for host in plan.hosts if host.name in set(hosts)]
-        if concerns:
-            own = [
-                host.model_copy(update={"concerns": {name: c for name, c in host.concerns.items() if name in concerns}})
-                for host in own
-            ]
-        part = plan.model_copy(update={"hosts": tuple(own)})
-        return run_all(part, host_checks(part), [prober])
-
-    return verify
 
 
 def exit_code(done: Rollout, *, check: bool) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,13 +16,9 @@ from pinion.bringup.access import access_of
 from pinion.bringup.cluster_node import ClusterNodeError
 from pinion.bringup.programs import ProgramMissingError, obtain
 from pinion.bringup.reboot import Reboots, Running, survey
-from pinion.bringup.rollout import Rollout, Verify, roll_out
+from pinion.bringup.rollout import Rollout, roll_out
 from pinion.bringup.stack import StackError
-from pinion.bringup.verification import settled
-from pinion.checks.hosts import host_checks
-from pinion.checks.model import Finding
-from pinion.checks.probers import run_all
-from pinion.checks.probers.hosts import SshAccess, host_prober
+from pinion.bringup.verification import host_verifier
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
 from pinion.cli.hosts import chosen
 from pinion.cli.rollout_progress import ScreenProgress
@@ -121,7 +117,9 @@ def command(
         if check:
             _end(plan, due, unreached, Rollout(), as_json=as_json, code=PROBLEM if due or unreached else FINE)
         _ask(due, yes=yes)
-        work = Reboots(hosts, due, means, _verifier(plan, tell), tell, patience, not no_drain)
+        work = Reboots(
+            hosts, due, means, host_verifier(plan, login(), settle=_SETTLE, tell=tell), tell, patience, not no_drain
+        )
         well, unwell = work.take_up([name for name in running if name not in due])
         for name in well:
             tell(f"{name}: uncordoned; an earlier run had rebooted it")
@@ -148,18 +146,6 @@ def _kubeconfig(plan: Plan, tell: Callable[[str], None]) -> Path | None:
         )
     obtain(["kubectl"], tell)
     return stated
-
-
-def _verifier(plan: Plan, tell: Callable[[str], object]) -> Verify:
-    """Runs the checks of hosts, and again for a while what does not hold so soon after a boot."""
-    access = login()
-    ways = [host_prober(SshAccess(key=access.key, known_hosts=access.known_hosts))]
-
-    def verify(names: Sequence[str]) -> Sequence[Finding]:
-        part = plan.model_copy(update={"hosts": tuple(host for host in plan.hosts if host.name in set(names))})
-        return settled(lambda some: run_all(part, some, ways), host_checks(part), seconds=_SETTLE, tell=tell)
-
-    return verify
 
 
 def _show(due: Mapping[str, Running], unreached: Mapping[str, str]) -> None:
