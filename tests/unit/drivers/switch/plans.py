@@ -95,11 +95,11 @@ def _port(draw: st.DrawFn, name: str, vids: tuple[int, ...]) -> SwitchPort:
 @st.composite
 def _svis(draw: st.DrawFn, vid: int, virtual: bool) -> tuple[Svi, ...]:
     mtu = draw(st.integers(min_value=1280, max_value=9214))
-    octet = vid % 256
+    high, low = divmod(vid, 256)  # both are in every prefix: no two VLANs of a site share one
     candidates = [
-        f"10.{vid // 256}.{octet}.1/24",
-        f"172.16.{octet}.1/24",
-        f"172.17.{octet}.1/25",
+        f"10.{high}.{low}.1/24",
+        f"172.{16 + high}.{low}.1/24",
+        f"192.{high}.{low}.1/25",
         f"2001:db8:{vid:x}::1/64",
     ]
     chosen = draw(st.lists(st.sampled_from(candidates), unique=True, max_size=4))
