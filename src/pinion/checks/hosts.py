@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from pinion.checks.model import Check, HostProbe, Topic
 from pinion.plan.model import (
@@ -25,25 +26,34 @@ def host_checks(plan: Plan) -> tuple[Check, ...]:
     """One check for each package, user, folder, file, kernel argument, module, sysctl, unit and further claim of every host."""
     return tuple(
         Check(
-            id=f"host.{host.name}.{concern.name}.{key}",
+            id=f"host.{host.name}.{concern.name}.{said.key}",
             topic=Topic.HOSTS,
             subject=host.name,
-            claim=claim,
-            expected=expected,
-            probe=probe,
+            claim=said.claim,
+            expected=said.expected,
+            probe=said.probe,
             remedy=f"run `pinion converge {plan.site} --limit {host.name}`; add --check to see what differs",
             origin=host.origin,
-            best=evidence,
-            after_boot=after_boot,
+            best=said.best,
+            after_boot=said.after_boot,
+            settles=said.settles,
         )
         for host in plan.hosts
         for concern in host.concerns.values()
-        for key, claim, expected, probe, evidence, after_boot in _claims(host, concern)
+        for said in _claims(host, concern)
     )
 
 
-#: Key, claim, expected value, probe, best evidence, and whether it holds only after a boot.
-_Claim = tuple[str, str, str, HostProbe, Evidence, bool]
+class _Claim(NamedTuple):
+    """What a `Check` says of its own; the rest follows from host and concern."""
+
+    key: str
+    claim: str
+    expected: str
+    probe: HostProbe
+    best: Evidence
+    after_boot: bool = False
+    settles: bool = False
 
 
 def _claims(host: HostPlan, concern: Concern) -> Iterator[_Claim]:
@@ -57,9 +67,11 @@ def _claims(host: HostPlan, concern: Concern) -> Iterator[_Claim]:
         *,
         sudo: bool = False,
         cap: Evidence | None = None,
-        boot: bool = False,
+        after_boot: bool = False,
+        settles: bool = False,
     ) -> _Claim:
-        return key, claim, expected, HostProbe(host=host.name, command=command, sudo=sudo), _capped(host, cap), boot
+        probe = HostProbe(host=host.name, command=command, sudo=sudo)
+        return _Claim(key, claim, expected, probe, _capped(host, cap), after_boot, settles)
 
     for name in concern.packages:
         yield said(f"package.{name}", f"package {name} is", "installed", _package(name))
@@ -90,9 +102,16 @@ def _claims(host: HostPlan, concern: Concern) -> Iterator[_Claim]:
     for unit in concern.units:
         yield said(f"unit.{unit.name}", f"unit {unit.name} is", _service(unit), _unit(unit), cap=unit.evidence)
     for stated in concern.claims:
-        command, cap = stated.command, stated.evidence
-        boot = stated.after_boot
-        yield said(f"claim.{stated.name}", stated.claim, stated.expected, command, sudo=True, cap=cap, boot=boot)
+        yield said(
+            f"claim.{stated.name}",
+            stated.claim,
+            stated.expected,
+            stated.command,
+            sudo=True,
+            cap=stated.evidence,
+            after_boot=stated.after_boot,
+            settles=stated.settles,
+        )
 
 
 def _capped(host: HostPlan, cap: Evidence | None) -> Evidence:
@@ -142,7 +161,7 @@ def _argument(host: HostPlan, argument: HostKernelArgument) -> _Claim:
     command = f"tr ' ' '\\n' <{shlex.quote(path)} | grep -cxF -e {shlex.quote(argument.argument)}"
     evidence = _capped(host, None if argument.live else Evidence.RENDERED)
     probe = HostProbe(host=host.name, command=command)
-    return (
+    return _Claim(
         f"argument.{argument.argument}",
         f"{where} {argument.argument} this many times:",
         "1",
@@ -164,7 +183,7 @@ def _module(host: HostPlan, concern: Concern, module: HostModule) -> _Claim:
         claim, expected = "a boot loads the kernel module", module.name
     probe = HostProbe(host=host.name, command=command)
     evidence = _capped(host, None if module.live else Evidence.RENDERED)
-    return f"module.{module.name}", claim, expected, probe, evidence, False
+    return _Claim(f"module.{module.name}", claim, expected, probe, evidence)
 
 
 def _sysctl(host: HostPlan, sysctl: HostSysctl) -> _Claim:
@@ -173,10 +192,10 @@ def _sysctl(host: HostPlan, sysctl: HostSysctl) -> _Claim:
     if sysctl.live:
         path = f"/proc/sys/{sysctl.key.replace('.', '/')}"
         probe = HostProbe(host=host.name, command=f"tr '\\t' ' ' <{path}")
-        return key, f"the kernel's {sysctl.key} is", sysctl.value, probe, host.evidence, False
+        return _Claim(key, f"the kernel's {sysctl.key} is", sysctl.value, probe, host.evidence)
     pattern = sysctl.key.replace(".", "\\.")
     probe = HostProbe(host=host.name, command=f"cat /etc/sysctl.d/*.conf | sed -n 's/^{pattern} = //p' | tail -n 1")
-    return key, f"at boot, {sysctl.key} is to be", sysctl.value, probe, Evidence.RENDERED, False
+    return _Claim(key, f"at boot, {sysctl.key} is to be", sysctl.value, probe, Evidence.RENDERED)
 
 
 def _service(unit: HostUnit) -> str:

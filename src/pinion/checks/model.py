@@ -96,8 +96,8 @@ class Check(_Data):
 
     *subject* is a device or VLAN or release; *claim* reads as a sentence with *expected*; *remedy* says what to do when it fails;
     *origin* is the key of the site file that the claim follows from; *best* the strongest evidence that the probe can give there.
-    *after_boot* marks one that holds only once the host has been booted with what the plan places; *silent* one that is proved by an answer
-    that does not come, so that its probe waits.
+    *after_boot* marks one that holds only once the host has been booted with what the plan places; *settles* one that is set going and
+    says how far it has come until it holds; *silent* one that is proved by an answer that does not come, so that its probe waits.
     """
 
     id: str
@@ -110,6 +110,7 @@ class Check(_Data):
     origin: str
     best: Evidence
     after_boot: bool = False
+    settles: bool = False
     silent: bool = False
 
 

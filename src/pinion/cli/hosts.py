@@ -151,7 +151,8 @@ def _roll(plan: Plan, program: Program, hosts: Sequence[str], *, at_once: bool, 
             explain_unreached(results, plan.hosts, login())
             return results
 
-        verify = None if program.check or program.undo else host_verifier(plan, login(), program.concerns)
+        unverified = program.check or program.undo
+        verify = None if unverified else host_verifier(plan, login(), program.concerns, tell=progress.waits)
         return roll_out([tuple(part) for part in parts], converge_hosts, verify, progress, changed_only=changed_only)
 
 

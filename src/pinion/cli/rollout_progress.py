@@ -56,6 +56,13 @@ class ScreenProgress(Progress):
         if self._task is not None:
             self._bars.update(self._task, completed=len(wave.hosts), doing="checks")
 
+    def waits(self, text: str) -> None:
+        """What the wave's checks wait for."""
+        if self._task is not None:
+            self._bars.update(self._task, doing=text)
+        elif self._log is not None:
+            self._line(text)
+
     def ended(self, number: int, of: int, wave: Wave) -> None:
         """What became of the wave; and a line a host for the log."""
         if self._log is None:

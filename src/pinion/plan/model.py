@@ -373,7 +373,8 @@ class HostClaim(Planned):
 
     *command* is read-only POSIX shell, run as root; its trimmed output must be *expected*. *name* is unique within the concern.
     *evidence* caps what the check can claim: what a container only holds as text is `rendered` or `parsed` there. *after_boot* marks
-    one that holds only once the host has been booted with what the concern places.
+    one that holds only once the host has been booted with what the concern places; *settles* one that a run sets going and does not wait
+    for: until it holds, *command* says how far it has come.
     """
 
     name: str
@@ -382,6 +383,7 @@ class HostClaim(Planned):
     expected: str
     evidence: Evidence | None = None
     after_boot: bool = False
+    settles: bool = False
 
 
 class Concern(Planned):

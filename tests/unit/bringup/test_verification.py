@@ -71,3 +71,39 @@ def test_without_time_to_settle_there_is_one_look(lab_plan: Plan) -> None:
     assert world.settled(0) == [Outcome.PROVED, Outcome.FAILED]
     assert world.looks == [2]
     assert not world.told
+
+
+def on_its_way(lab_plan: Plan, arrives: Sequence[int | None], seconds: float = 0.0) -> tuple[list[Outcome], float]:
+    """Outcomes and time of a claim that settles and one that hangs on it. *arrives*: an entry a look, then the last; None: all is there."""
+    first, second = checks(lab_plan)[:2]
+    model = first.model_copy(update={"settles": True})
+    now = 0.0
+    looks = 0
+
+    def look(some: Sequence[Check]) -> list[Finding]:
+        nonlocal looks
+        percent = arrives[min(looks, len(arrives) - 1)]
+        looks += 1
+        return [
+            judge(check, check.expected if percent is None else f"{percent} % here" if check is model else "no", 0.0)
+            for check in some
+        ]
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    found = settled(look, [model, second], seconds=seconds, tell=lambda _: None, sleep=sleep, clock=lambda: now)
+    return [finding.outcome for finding in found], now
+
+
+def test_what_is_on_its_way_is_waited_for_as_long_as_it_moves(lab_plan: Plan) -> None:
+    outcomes, took = on_its_way(lab_plan, [*range(100), None])
+    assert outcomes == [Outcome.PROVED, Outcome.PROVED], "what hangs on it was looked at again"
+    assert took > 300, "longer than a claim that stands still is given"
+
+
+def test_what_stands_still_has_failed(lab_plan: Plan) -> None:
+    outcomes, took = on_its_way(lab_plan, [*range(10), 10])
+    assert outcomes == [Outcome.FAILED, Outcome.FAILED]
+    assert 120 < took < 180

@@ -6,8 +6,8 @@ import re
 from functools import cache
 from importlib import resources
 
-from pinion.plan.concerns.model_store import PATIENCE, RUNTIME_SERVICE, current
 from pinion.plan.concerns.model_store import PROGRAM as STORE
+from pinion.plan.concerns.model_store import RUNTIME_SERVICE, current
 from pinion.plan.context import HostContext
 from pinion.plan.flows import edge_port
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostUnit, HostUser
@@ -29,6 +29,8 @@ HEALTH_PROGRAM = "edge_health"
 #: Seconds from start to the first healthy answer at most: the founding figures have 10 s for the load of a model from a HAT, and a model
 #: of 4 GiB takes a minute from an SD card of 90 MB/s.
 _START = 180
+#: Seconds that a claim gives a runtime that is just being started with another model.
+_LOAD = 90
 _SERVER_FOLDER = f"{PROGRAMS}/onnx-model-server"
 #: The server's files, and the packages of Debian 13 that they import.
 _SERVER_FILES = ("__init__", "__main__", "engine", "server", "tokenizer")
@@ -283,7 +285,7 @@ def _server_files() -> tuple[HostFile, ...]:
 def _claims(settings: EdgeRuntime, url: str) -> tuple[HostClaim, ...]:
     address = url.split("/")[2]
     port = edge_port(settings)
-    answers = f"{program_path(HEALTH_PROGRAM)} --wait {PATIENCE} {url}"
+    answers = f"{program_path(HEALTH_PROGRAM)} --wait {_LOAD} {url}"
     show = f"systemctl show --property=ProtectSystem,NoNewPrivileges,User --value {SERVICE} | sort | tr '\\n' ' ' | sed 's/ $//'"
     return (
         HostClaim(

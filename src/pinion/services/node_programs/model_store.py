@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -I
-"""Keep the models of a node: fetch, check, put in use, throw away: model-store [--config FILE] [--check [--wait SECONDS] | --usable MODEL].
+"""Keep the models of a node: fetch, check, put in use, throw away: model-store [--config FILE] [--check | --usable MODEL].
 
     <folder>/<model>/current    link to the file in use     <folder>/<model>/previous   link to the one before
     <folder>/.files/<sha256>.<format>                       <folder>/.partial/<sha256>  what is not whole yet
@@ -8,7 +8,8 @@ A file gets its place in `.files` only when its length, its SHA-256, the signatu
 `current` is then replaced by rename. Killed at any point, the next run goes on from there: half a file is fetched on, a file that is whole
 is not fetched again, and who uses the model is restarted once more rather than never.
 
---check: hash every file in use again, change nothing; what is wrong goes to standard output. --usable: the same for one model, by its
+--check: hash every file in use again, change nothing; what is wrong goes to standard output, with how much is here of a model that is on
+its way. --usable: the same for one model, by its
 length and time of change alone, before it is served. Exit: 0 all is as wanted, 1 something is not, 2 could not work at all.
 """
 
@@ -176,10 +177,16 @@ class Store:
             if part.name not in digests:
                 part.unlink()
 
+    def here(self, model: Model) -> int:
+        """Bytes of *model* that are on the disk, whole or on their way."""
+        for path in (self.files / model.file, self.partial / model.sha256):
+            with contextlib.suppress(OSError):
+                return path.stat().st_size
+        return 0
+
     def make_room(self, model: Model) -> None:
         """See that *model* fits into budget and disk. Raises `RefusedError` before a byte of it is fetched."""
-        part = self.partial / model.sha256
-        missing = model.size - (part.stat().st_size if part.exists() else 0)
+        missing = model.size - self.here(model)
         for attempt in (1, 2):
             taken = sum(file.stat().st_size for file in self.files.iterdir())
             free = os.statvfs(self.folder).f_bavail * os.statvfs(self.folder).f_frsize
@@ -285,7 +292,7 @@ class Store:
         """What is wrong with *model* as it lies here, None when nothing is."""
         place = self.files / model.file
         if self.used(model.name) != model.file:
-            return f"{model.artefact} is not in use"
+            return f"{model.artefact} is not in use, {mib(self.here(model))} of {mib(model.size)} are here"
         if quick:
             return None if self.unchanged(place, model.size) else f"{place.name} is not as it was checked"
         try:
@@ -474,21 +481,14 @@ def converge(store: Store) -> int:
     return status
 
 
-def check(store: Store, names: set[str], wait: float, *, quick: bool) -> int:
-    """Tell what is wrong; with *wait*, give it that many seconds to come right."""
-    end = time.monotonic() + wait
-    while True:
-        found = []
-        for model in store.wanted.models:
-            if model.name in names:
-                why = store.wrong(model, quick=quick)
-                found += [f"{model.name}: {why}"] if why is not None else []
-        if not found or time.monotonic() > end:
-            break
-        time.sleep(0.5)
-    for line in found:
-        say(line)
-    return 1 if found else 0
+def check(store: Store, names: set[str], *, quick: bool) -> int:
+    """Tell what is wrong."""
+    status = 0
+    for model in store.wanted.models:
+        if model.name in names and (why := store.wrong(model, quick=quick)) is not None:
+            say(f"{model.name}: {why}")
+            status = 1
+    return status
 
 
 def main(arguments: list[str]) -> int:
@@ -496,7 +496,6 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="model-store", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--config", type=Path, default=CONFIG)
     parser.add_argument("--check", action="store_true", help="hash what is in use again, change nothing")
-    parser.add_argument("--wait", type=float, default=0.0, help="with --check: seconds that it may take to come right")
     parser.add_argument("--usable", metavar="MODEL", help="whether this model is here as it was checked")
     options = parser.parse_args(arguments)
     try:
@@ -505,9 +504,9 @@ def main(arguments: list[str]) -> int:
         if options.usable is not None:
             if options.usable not in names:
                 raise ValueError(f"no model is called {options.usable[:80]!r}")
-            return check(store, {options.usable}, 0.0, quick=True)
+            return check(store, {options.usable}, quick=True)
         if options.check:
-            return check(store, names, options.wait, quick=False)
+            return check(store, names, quick=False)
         return converge(store)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         print(f"model-store: {error!r}", file=sys.stderr)
