@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-from pinion.bringup.stack import StackError, environment
+from pinion.bringup.stack_environment import StackError, environment
 
 
 class Access(BaseModel):

@@ -9,7 +9,6 @@ Invariants:
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 from collections.abc import Callable, Mapping
@@ -21,14 +20,12 @@ import psutil
 from pulumi.automation import EngineEvent, LocalWorkspaceOptions, create_or_select_stack
 from pulumi.automation.errors import CommandError
 
+from pinion.bringup.stack_environment import StackError, environment
+
 #: Properties of one resource that are named; there may be hundreds.
 _SHOWN = 4
 #: Operations that change nothing outside of the state.
 _NO_CHANGE = frozenset({"same", "read", "refresh"})
-
-
-class StackError(Exception):
-    """The stack could not be prepared or brought up; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +67,6 @@ class StackResult:
     def changed(self) -> int:
         """How many resources were not left as they were."""
         return sum(count for operation, count in self.changes.items() if operation != "same")
-
-
-def environment(root: Path) -> dict[str, str]:
-    """The environment of every pulumi command. `bin/pinion-env` is where backend, passphrase file and PATH are decided.
-
-    Raises `StackError` when it was not used and the user has set no backend either.
-    """
-    if "PULUMI_BACKEND_URL" not in os.environ:
-        raise StackError(
-            "PULUMI_BACKEND_URL is not set; run this through bin/pinion-env, or set it and a passphrase yourself"
-        )
-    return {**os.environ, "PINION_ROOT": str(root)}
 
 
 def settings_from_endpoints(endpoints: Mapping[str, Any]) -> StackSettings:

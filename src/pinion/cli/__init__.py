@@ -1,17 +1,16 @@
 """The `pinion` command: a thin shell over the packages that do the work.
 
 Invariants: every command has ``--help`` with an example and ``--json``; it exits with 0 when all is well, 1 when it found a problem
-and 2 when it could not run. Commands are imported only when they are called, so that `pinion --help` answers at once.
+and 2 when it could not run. Commands are imported only when they are called.
 """
 
 from __future__ import annotations
 
-import importlib
-
 import click
 
-#: Command name to the module and attribute that implement it, and its one-line help (so that listing imports nothing).
-COMMANDS: dict[str, tuple[str, str, str]] = {
+from pinion.cli.lazy import Commands, LazyGroup
+
+COMMANDS: Commands = {
     "site": ("pinion.cli.site", "site", "Check a site file, start a new one, print its JSON Schema."),
     "plan": ("pinion.cli.plan", "plan", "Print everything that follows from a site file, or what changes between two."),
     "lab": ("pinion.cli.lab", "lab", "The rack in a box: bring it up, take it down, look inside."),
@@ -32,27 +31,13 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 
 
-class LazyGroup(click.Group):
-    """A group that imports a command's module when the command is asked for."""
+class PinionCommands(LazyGroup):
+    """The commands above."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click's signature)
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in COMMANDS:
-            return None
-        module, attribute, _ = COMMANDS[cmd_name]
-        command = getattr(importlib.import_module(module), attribute)
-        if not isinstance(command, click.Command):
-            raise TypeError(f"{module}.{attribute} is not a click command")
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
+    table = COMMANDS
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=PinionCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="pinion")
 def main() -> None:
     """One typed file says what a site is; Pinion makes it so, proves it, and keeps it so.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from pinion.plan.model import HostPlan, Plan
 from pinion.site.find import site_file
-from pinion.site.loader import SiteErrors, load
-from pinion.site.model import Site
+
+if TYPE_CHECKING:
+    from pinion.plan.model import HostPlan, Plan
+    from pinion.site.model import Site
 
 #: Exit codes of every command (the convention of the project, after DeepOps' validators).
 FINE, PROBLEM, COULD_NOT_RUN = 0, 1, 2
@@ -26,6 +28,9 @@ def site_path(written: str) -> Path:
 
 def load_or_exit(written: str, *, as_json: bool) -> tuple[Path, Site]:
     """Load the site *written*; print every problem and exit with 1 when it has any."""
+    # its models take a third of a second to import, and not every command needs them
+    from pinion.site.loader import SiteErrors, load
+
     path = site_path(written)
     try:
         return path, load(path)

@@ -27,7 +27,7 @@ from pinion.bringup.decommission import (
 from pinion.bringup.host_shell import HostRefusedError, UnreachedError
 from pinion.bringup.leaving_site import LiveMeans
 from pinion.bringup.programs import ProgramMissingError
-from pinion.bringup.stack import StackError
+from pinion.bringup.stack_environment import StackError
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, host_of, load_or_exit
 from pinion.drivers.identity.place import AuthorityError
 from pinion.plan import Plan

@@ -17,7 +17,7 @@ from pinion.bringup.cluster_node import ClusterNodeError
 from pinion.bringup.programs import ProgramMissingError, obtain
 from pinion.bringup.reboot import Reboots, Running, survey
 from pinion.bringup.rollout import Rollout, roll_out
-from pinion.bringup.stack import StackError
+from pinion.bringup.stack_environment import StackError
 from pinion.bringup.verification import host_verifier
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
 from pinion.cli.hosts import chosen

@@ -10,7 +10,7 @@ import click
 
 from pinion.bringup import stack as pulumi_stack
 from pinion.bringup.programs import ProgramMissingError, obtain
-from pinion.bringup.stack import StackError
+from pinion.bringup.stack_environment import StackError
 from pinion.cli.arguments import COULD_NOT_RUN, load_or_exit
 from pinion.site.find import repository
 

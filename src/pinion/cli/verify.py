@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pinion.bringup.access import access_of
-from pinion.bringup.stack import StackError
+from pinion.bringup.stack_environment import StackError
 from pinion.bringup.verification import verify as run_verification
 from pinion.checks.model import Finding, Outcome
 from pinion.checks.report import mark, render_html, told, write

@@ -14,17 +14,22 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pinion.lab.errors import LabError
 from pinion.lab.mounts import mounted, mounts
 from pinion.lab.processes import run
-from pinion.lab.topology import CABLE_MTU, Cable, Port
+
+if TYPE_CHECKING:
+    from pinion.lab.topology import Cable, Port
 
 _FOLDER = Path("/run/netns")
 _CLONE_NEWNET = 0x40000000  # linux/sched.h
 _libc = ctypes.CDLL(None, use_errno=True)
 #: The bridge of the out-of-band network, inside its own namespace.
 BRIDGE = "oob"
+#: Layer-2 MTU of every virtual cable: the largest that the switches of the catalogue take; hosts lower their own end.
+CABLE_MTU = 9216
 
 
 def path_of(name: str) -> Path:

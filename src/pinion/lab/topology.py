@@ -12,9 +12,6 @@ from dataclasses import dataclass
 
 from pinion.plan.model import DeviceKind, DevicePlan, InterfacePlan, Plan
 
-#: Layer-2 MTU of every virtual cable: the largest that the switches of the catalogue take; hosts lower their own end.
-CABLE_MTU = 9216
-
 
 @dataclass(frozen=True, order=True)
 class Port:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 
@@ -31,3 +32,12 @@ def site_file(written: str) -> Path:
     raise FileNotFoundError(
         f"no site file at {written} and no site of that name; known sites: {', '.join(known) or 'none'}"
     )
+
+
+def stated_name(path: Path) -> str | None:
+    """The site's name as the file *path* states it, without loading the file; None where that takes a reader of YAML.
+
+    For programs that need the name alone, before anything else: whether the file is any good, they do not learn.
+    """
+    found = re.findall(r"^site:[ \t]*([a-z0-9-]+)[ \t]*(?:#.*)?$", path.read_text(errors="replace"), re.MULTILINE)
+    return str(found[0]) if len(found) == 1 else None

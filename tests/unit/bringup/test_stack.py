@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pinion.bringup.stack import StackError, environment, remove_stale_locks, settings_from_endpoints
+from pinion.bringup.stack import remove_stale_locks, settings_from_endpoints
+from pinion.bringup.stack_environment import StackError, environment
 
 
 def test_every_credential_is_marked_secret(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -24,7 +25,7 @@ _PATIENCE = 20.0
 
 
 class LoopbackSwitch:
-    """A switch process whose state lives in *folder*. Use as a context manager, or `start` and `stop`.
+    """A switch process whose state lives in *folder*. Use as a context manager; within it, `stop` or `kill`, and `start` again.
 
     It may be killed and started again: it keeps its port, host key, configuration and commit timer (until `forget_running`, a reboot).
     """
@@ -48,6 +49,7 @@ class LoopbackSwitch:
         self._folder = folder
         self._ports = tuple(ports)
         self._process: subprocess.Popen[bytes] | None = None
+        self._reserved: socket.socket | None = None
         self._prepare()
 
     @property
@@ -85,7 +87,6 @@ class LoopbackSwitch:
             if self._process.poll() is not None or time.monotonic() > give_up:
                 raise LabError(f"switch {self.name}: did not start: {self.log.read_text(encoding='utf-8')[-2000:]}")
             time.sleep(0.02)
-        self.port = int(announced.read_text(encoding="ascii"))
         public = (self._folder / "host_key.pub").read_text(encoding="ascii").split()
         self.known_hosts.write_text(f"[{_HOST}]:{self.port} {public[0]} {public[1]}\n", encoding="ascii")
 
@@ -105,6 +106,8 @@ class LoopbackSwitch:
         (self._folder / "run" / "running.json").unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
+        self._reserved = _reserved()
+        self.port = self._reserved.getsockname()[1]
         self.start()
         return self
 
@@ -112,6 +115,8 @@ class LoopbackSwitch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        if self._reserved is not None:
+            self._reserved.close()
 
     def new_host_key(self) -> None:
         """Replace the host key; takes effect at the next `start`, which also replaces `known_hosts`."""
@@ -145,3 +150,12 @@ class LoopbackSwitch:
             port=self.port,
         )
         (self._folder / "switch.json").write_text(text, encoding="ascii")
+
+
+def _reserved() -> socket.socket:
+    """A socket with a port of its own: while it is open nobody else is given that port, and who sets SO_REUSEADDR may listen there."""
+    held = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    held.bind((f"::ffff:{_HOST}", 0))
+    return held
