@@ -160,6 +160,9 @@ def build(venv: Path, python: str, digest: str) -> None:
         "-e",
     ]
     run([*own, str(REPOSITORY)], "pinion itself, editable")
+    # a hundred short-lived processes follow, and where PYTHONDONTWRITEBYTECODE is set each would compile them for itself
+    sources = [str(REPOSITORY / name) for name in ("src", "infra", "plugins", "deploys")]
+    run([str(venv / "bin" / "python"), "-m", "compileall", "-q", *sources], "its bytecode")
     temporary = venv / (STAMP + ".new")
     temporary.write_text(json.dumps({"digest": digest}) + "\n")
     temporary.replace(venv / STAMP)

@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster() -> Iterator[StandaloneCluster]:
     """etcd, API server and controller manager; no nodes."""
     with (
@@ -40,7 +40,7 @@ def cluster() -> Iterator[StandaloneCluster]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api(cluster: StandaloneCluster) -> Iterator[ClusterClient]:
     """The administrator's client."""
     client = ClusterClient.open(cluster.kubeconfig)

@@ -15,7 +15,7 @@ from lab.hosts_rack import HostsRack
 
 from pinion.plan.concerns.gpu_tuning import SYSCTL_FILE
 from pinion.plan.concerns.pi_boot import CONFIG_FILE
-from pinion.plan.concerns.power_thermal import METRICS_FILE, STATE_FILE, TIMER
+from pinion.plan.concerns.power_thermal import METRICS_FILE, SERVICE, STATE_FILE
 from pinion.plan.context import PI_COMMAND_LINE
 
 pytestmark = [
@@ -117,7 +117,7 @@ def test_a_pi_says_how_it_is_again_and_again(rack: NodesRack) -> None:
     assert first["state"] in {"ok", "warm", "unknown"}
     deadline = time.monotonic() + 60
     while json.loads(rack.on("pi-01", f"cat {STATE_FILE}"))["at"] == first["at"]:
-        assert time.monotonic() < deadline, rack.on("pi-01", f"systemctl status {TIMER}; true")
+        assert time.monotonic() < deadline, rack.on("pi-01", f"systemctl status {SERVICE}; true")
         time.sleep(2)
     assert f'pinion_power_thermal_state{{state="{first["state"]}"}} 1' in rack.on("pi-01", f"cat {METRICS_FILE}")
 
@@ -196,6 +196,6 @@ def test_concerns_that_the_site_no_longer_has_leave_nothing(rack: NodesRack) -> 
         assert rack.converge(by, "--limit", name)["changed"] == 0
     assert rack.on("pi-01", f"cat {CONFIG_FILE}") == "dtparam=spi=on\n"
     assert rack.on("pi-01", f"cat {PI_COMMAND_LINE}").strip() == IMAGE
-    assert rack.on("pi-01", f"systemctl is-active {TIMER}; true").strip() == "inactive"
+    assert rack.on("pi-01", f"systemctl is-active {SERVICE}; true").strip() == "inactive"
     shown = rack.on("nv-1", "sysctl -n net.ipv4.tcp_rmem").split()
     assert shown[2] != "268435456", "the kernel's own is back"

@@ -41,7 +41,7 @@ class Server:
     token: str
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server() -> Iterator[Server]:
     """A running NetBox."""
     if given := os.environ.get("PINION_TEST_NETBOX"):
@@ -97,7 +97,7 @@ def sample(server: Server) -> Iterator[Sample]:
         cleaner.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def populated(server: Server) -> Sample:
     """A site with a VLAN, a switch and a Pi that all tests may look at and none changes."""
     one = Sample.new()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+
 from scenarios.rack import REPOSITORY, Rack, write_project
 
 
@@ -26,7 +27,7 @@ def sweep() -> None:
             )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def rack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
     """A rack that is up and converged; taken down, with its data, at the end."""
     if os.geteuid() != 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from pinion.services.node_programs import power_thermal
 from pinion.services.node_programs.power_thermal import FLAGS, SLOWER, Reading, Settings, decide
 
-SETTINGS = Settings(75, 5, 30, Path("/m"), Path("/s"))
+SETTINGS = Settings(75, 5, 10, 30, Path("/m"), Path("/s"))
 VCGENCMD = """#!/bin/sh
 case "$*" in
 get_throttled) echo "throttled=$(cat "$BOARD/flags")" ;;
@@ -52,7 +53,14 @@ class Board:
         self.flags("0x0")
         self.config.write_text(
             json.dumps(
-                {"warm_at": 75, "hysteresis": 5, "good_for": 30, "metrics": str(self.metrics), "state": str(self.state)}
+                {
+                    "warm_at": 75,
+                    "hysteresis": 5,
+                    "interval": 0.2,
+                    "good_for": 30,
+                    "metrics": str(self.metrics),
+                    "state": str(self.state),
+                }
             )
         )
 
@@ -62,10 +70,18 @@ class Board:
     def temperature(self, celsius: float) -> None:
         (self.sys / "class/thermal/thermal_zone1/temp").write_text(f"{round(celsius * 1000)}\n")
 
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, "-I", power_thermal.__file__, "--sys", str(self.sys), "--config", str(self.config)]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"PATH": f"{self.tool.parent}:/usr/bin:/bin", "BOARD": str(self.folder)}
+
     def run(self, code: int = 0) -> dict[str, Any]:
         done = subprocess.run(
-            [sys.executable, "-I", power_thermal.__file__, "--sys", str(self.sys), "--config", str(self.config)],
-            env={"PATH": f"{self.tool.parent}:/usr/bin:/bin", "BOARD": str(self.folder)},
+            [*self.command, "--once"],
+            env=self.environment,
             capture_output=True,
             text=True,
             check=False,
@@ -184,12 +200,9 @@ def test_a_folder_that_cannot_be_written_leaves_the_old_files(board: Board) -> N
     old = board.run()
     board.state.unlink()
     board.state.mkdir()
+    # also without --once: who cannot write ends, and the service manager tells
     done = subprocess.run(
-        [sys.executable, "-I", power_thermal.__file__, "--sys", str(board.sys), "--config", str(board.config)],
-        env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        check=False,
+        board.command, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 2
     assert old["state"] == "ok"
@@ -199,6 +212,26 @@ def test_a_folder_that_cannot_be_written_leaves_the_old_files(board: Board) -> N
 def test_settings_that_are_none_are_no_success(board: Board) -> None:
     board.config.write_text("{}")
     board.run(code=2)
+
+
+def test_it_looks_again_and_again_and_tells_when_there_is_a_first_state(board: Board, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(60)
+        process = subprocess.Popen(board.command, env=board.environment | {"NOTIFY_SOCKET": str(tmp_path / "notify")})
+        try:
+            assert manager.recv(100) == b"READY=1"
+            first = json.loads(board.state.read_text())
+            board.flags("0x1")
+            deadline = time.monotonic() + 60
+            while (now := json.loads(board.state.read_text()))["state"] == "ok":
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+    assert (first["state"], now["state"]) == ("ok", "throttled")
+    assert now["at"] > first["at"]
 
 
 READINGS = st.builds(

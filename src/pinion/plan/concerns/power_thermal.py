@@ -7,7 +7,7 @@ import json
 from pinion.plan.concerns.node_metrics import FOLDER as TEXTFILES
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostDirectory, HostFile, HostUnit
-from pinion.plan.programs import program_file, program_path, run_once
+from pinion.plan.programs import program_file, program_path
 from pinion.plan.texts import unit_text
 from pinion.site.node_concerns import PowerThermal
 from pinion.site.quantities import seconds
@@ -16,13 +16,12 @@ NAME = "power_thermal"
 PROGRAM = "power_thermal"
 CONFIG_FILE = "/etc/pinion/power-thermal.json"
 SERVICE = "pinion-power-thermal.service"
-TIMER = "pinion-power-thermal.timer"
 METRICS_FILE = f"{TEXTFILES}/pinion_power_thermal.prom"
 #: What routers read; see the program for its fields.
 STATE_FILE = "/run/pinion/power-thermal.json"
 #: How far below `warm_at` a warm node is cool again: the hysteresis of the fan's steps.
 HYSTERESIS = 5
-#: Runs that may be missed until a state is no longer believed.
+#: Looks that may be missed until a state is no longer believed.
 _MISSED = 3
 
 
@@ -36,12 +35,11 @@ def power_thermal(host: HostContext) -> Concern | None:
         # The exporter's package brings the folder of textfiles; without it, there must be one all the same.
         directories=(HostDirectory(path=TEXTFILES),) if host.settings.node_metrics is None else (),
         files=(
-            program_file(PROGRAM),
-            HostFile(path=CONFIG_FILE, content=config(settings), run=(run_once(PROGRAM),)),
-            HostFile(path=f"/etc/systemd/system/{SERVICE}", content=_service()),
-            HostFile(path=f"/etc/systemd/system/{TIMER}", content=_timer(settings), restart=(TIMER,)),
+            program_file(PROGRAM, restart=(SERVICE,)),
+            HostFile(path=CONFIG_FILE, content=config(settings), restart=(SERVICE,)),
+            HostFile(path=f"/etc/systemd/system/{SERVICE}", content=_service(), restart=(SERVICE,)),
         ),
-        units=(HostUnit(name=TIMER, enabled=True, active=True),),
+        units=(HostUnit(name=SERVICE, enabled=True, active=True),),
         claims=_claims(host),
     )
 
@@ -51,6 +49,7 @@ def config(settings: PowerThermal) -> str:
     wanted = {
         "warm_at": settings.warm_at,
         "hysteresis": HYSTERESIS,
+        "interval": seconds(settings.interval),
         "good_for": seconds(settings.interval) * _MISSED,
         "metrics": METRICS_FILE,
         "state": STATE_FILE,
@@ -65,10 +64,11 @@ def _service() -> str:
             "Description=Temperature, throttling and undervoltage, for Prometheus and routers",
         ],
         Service=[
-            "Type=oneshot",
+            "# Started when there is a first state.",
+            "Type=notify",
             f"ExecStart={program_path(PROGRAM)}",
-            "# 1: it has written that nothing can be read.",
-            "SuccessExitStatus=1",
+            "Restart=always",
+            "RestartSec=5",
             "# systemd.exec(5): it reads sysfs and asks the firmware (/dev/vcio), and writes two files.",
             "ProtectSystem=strict",
             "RuntimeDirectory=pinion",
@@ -78,23 +78,12 @@ def _service() -> str:
             "ProtectHome=yes",
             "PrivateNetwork=yes",
             "NoNewPrivileges=yes",
-        ],
-    )
-
-
-def _timer(settings: PowerThermal) -> str:
-    return unit_text(
-        NAME,
-        Unit=[
-            "Description=Temperature, throttling and undervoltage, again and again",
-        ],
-        Timer=[
-            "OnActiveSec=1",
-            f"OnUnitActiveSec={seconds(settings.interval):g}",
-            "AccuracySec=1",
+            "# An interpreter and two small files.",
+            "MemoryMax=64M",
+            "TasksMax=8",
         ],
         Install=[
-            "WantedBy=timers.target",
+            "WantedBy=multi-user.target",
         ],
     )
 

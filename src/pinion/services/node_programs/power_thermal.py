@@ -1,7 +1,8 @@
 #!/usr/bin/python3 -I
-"""Temperature, throttling and undervoltage of a Raspberry Pi, as metrics and as a state that routers read: power-thermal [--config FILE].
+"""Heat, throttling and undervoltage of a Raspberry Pi, as metrics and as a state that routers read: power-thermal [--once] [--config FILE].
 
-Run by a timer; every run writes both files anew, each by rename.
+Looks again and again, and each time writes both files anew, each by rename. It stays, since to start an interpreter in a sandbox for
+every look costs a node thirty times as much as the look.
 
 * Metrics: a textfile for Prometheus' node exporter.
 * State: JSON with `state` (``ok``, ``warm``, ``throttled``, ``unknown``), `since`, `at`, `expires` (seconds since 1970) and `reasons`.
@@ -9,7 +10,7 @@ Run by a timer; every run writes both files anew, each by rename.
 
 ``throttled`` is what the firmware says it does now: it caps the clock, or the supply is too low. ``warm`` comes before that, by
 temperature or the firmware's soft limit, and ends only some degrees below where it began. ``unknown``: nothing could be read.
-Exit: 0 written, 1 written and nothing could be read, 2 not written.
+Exit with --once: 0 written, 1 written and nothing could be read. Always: 2 not written.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import argparse
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -37,10 +39,12 @@ STATES = ("ok", "warm", "throttled", "unknown")
 
 @dataclass(frozen=True)
 class Settings:
-    """From which temperature on a node is warm, how far below it stops to be (degrees Celsius), how long a state is good (seconds)."""
+    """From which temperature on a node is warm, how far below it stops to be (degrees Celsius); how often to look, how long a state is good
+    (seconds)."""
 
     warm_at: float
     hysteresis: float
+    interval: float
     good_for: float
     metrics: Path
     state: Path
@@ -191,29 +195,13 @@ def write(path: Path, content: str) -> None:
         raise
 
 
-def main(arguments: list[str]) -> int:
-    """Run the program."""
-    parser = argparse.ArgumentParser(prog="power-thermal", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--config", type=Path, default=CONFIG)
-    parser.add_argument("--sys", type=Path, default=Path("/sys"))
-    options = parser.parse_args(arguments)
-    try:
-        data = json.loads(options.config.read_text(encoding="utf-8"))
-        settings = Settings(
-            warm_at=float(data["warm_at"]),
-            hysteresis=float(data["hysteresis"]),
-            good_for=float(data["good_for"]),
-            metrics=Path(data["metrics"]),
-            state=Path(data["state"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"{options.config}: {error!r}", file=sys.stderr)
-        return 2
-    at, reading = time.time(), read(options.sys)
+def look(settings: Settings, sys_folder: Path) -> int:
+    """Look once and write what there is; the exit code of that."""
+    at, reading = time.time(), read(sys_folder)
     before, since = previous(settings.state)
     state, reasons = decide(reading, before, settings)
     if state != before:
-        print(f"{before} -> {state}{': ' if reasons else ''}{', '.join(reasons)}")
+        print(f"{before} -> {state}{': ' if reasons else ''}{', '.join(reasons)}", flush=True)
         since = at
     said = {"state": state, "since": since, "at": at, "expires": at + settings.good_for, "reasons": list(reasons)}
     try:
@@ -223,6 +211,40 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     return 1 if state == "unknown" else 0
+
+
+def ready() -> None:
+    """Tell the service manager that there is a state now (sd_notify(3)); nothing where there is none."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if address:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+            told.sendto(b"READY=1", f"\0{address[1:]}" if address.startswith("@") else address)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the program."""
+    parser = argparse.ArgumentParser(prog="power-thermal", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--config", type=Path, default=CONFIG)
+    parser.add_argument("--sys", type=Path, default=Path("/sys"))
+    parser.add_argument("--once", action="store_true", help="look once and end")
+    options = parser.parse_args(arguments)
+    try:
+        data = json.loads(options.config.read_text(encoding="utf-8"))
+        settings = Settings(
+            warm_at=float(data["warm_at"]),
+            hysteresis=float(data["hysteresis"]),
+            interval=float(data["interval"]),
+            good_for=float(data["good_for"]),
+            metrics=Path(data["metrics"]),
+            state=Path(data["state"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"{options.config}: {error!r}", file=sys.stderr)
+        return 2
+    while (code := look(settings, options.sys)) != 2 and not options.once:
+        ready()
+        time.sleep(settings.interval)
+    return code
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -170,6 +171,18 @@ def _write(path: Path, text: str) -> None:
     say(f"{path} written")
 
 
+@dataclass(frozen=True)
+class Known:
+    """What follows from the cluster's objects for this machine; many of their changes change none of it.
+
+    *prefix* is this machine's own, None until Kubernetes has given it one; *rules* are for nftables, None where no pods run.
+    """
+
+    prefix: str | None
+    nodes: tuple[routes.Node, ...]
+    rules: str | None
+
+
 class Watcher:
     """All that this machine watches, and how it follows from that."""
 
@@ -188,25 +201,31 @@ class Watcher:
         for collection in self._watched.values():
             collection.listed.wait()
 
-    def apply(self) -> None:
-        """Bring the kernel, and the container runtime's configuration, to what is known now."""
+    def known(self) -> Known:
+        """What the objects say now."""
         here = self._configuration
-        nodes = self._watched["nodes"].objects()
-        prefix = next((item["spec"].get("podCIDR") for item in nodes if item["metadata"]["name"] == here.name), None)
-        known = [node for node in map(routes.node_of, nodes) if node is not None]
+        items = self._watched["nodes"].objects()
+        prefix = next((item["spec"].get("podCIDR") for item in items if item["metadata"]["name"] == here.name), None)
+        nodes = sorted((node for node in map(routes.node_of, items) if node is not None), key=lambda node: node.name)
+        rules = policies.ruleset(self._cluster(), here.name, here.pod_prefix, prefix) if here.runs_pods else None
+        return Known(prefix, tuple(nodes), rules)
+
+    def apply(self, known: Known) -> None:
+        """Bring the kernel, and the container runtime's configuration, to what is *known*."""
+        here = self._configuration
         attached = self._kernel.attached()
-        hops = routes.hops(known, here.name, attached)
+        hops = routes.hops(known.nodes, here.name, attached)
         if here.runs_pods:
             hub = routes.hub_hop(here.pod_prefix, urlsplit(here.server).hostname or "", attached)
             hops += [hub] if hub is not None else []
-            self._kernel.link(prefix)
+            self._kernel.link(known.prefix)
         else:
             self._kernel.link(f"{routes.hub_address(here.pod_prefix)}/32")
         self._kernel.connect(hops)
-        if here.runs_pods:
-            self._kernel.filter(policies.ruleset(self._cluster(), here.name, here.pod_prefix, prefix))
-            if prefix is not None:
-                _write(_CNI, json.dumps(routes.network_configuration(prefix, _MTU - routes.OVERHEAD), indent=1))
+        if known.rules is not None:
+            self._kernel.filter(known.rules)
+        if here.runs_pods and known.prefix is not None:
+            _write(_CNI, json.dumps(routes.network_configuration(known.prefix, _MTU - routes.OVERHEAD), indent=1))
 
     def _cluster(self) -> policies.Cluster:
         return policies.Cluster(
@@ -227,14 +246,20 @@ def main(argv: list[str]) -> int:
     watcher = Watcher(configuration)
     watcher.wait_for_lists()
     pause = threading.Event()
+    applied: Known | None = None
+    due = 0.0
     while True:
         watcher.news.clear()
-        try:
-            watcher.apply()
-        except subprocess.CalledProcessError:  # told already
-            watcher.news.set()
-            pause.wait(1.0)
-        watcher.news.wait(_AGAIN)
+        known = watcher.known()
+        if known != applied or time.monotonic() >= due:
+            applied, due = known, time.monotonic() + _AGAIN
+            try:
+                watcher.apply(known)
+            except subprocess.CalledProcessError:  # told already
+                applied = None
+                watcher.news.set()
+                pause.wait(1.0)
+        watcher.news.wait(max(0.0, due - time.monotonic()))
         pause.wait(_GATHER)
 
 
