@@ -13,7 +13,9 @@ from xdist.scheduler import LoadScopeScheduling
 pytest.register_assert_rewrite("unit.lab.switch.dataplane_contract")
 
 # No test depends on how fast this machine is at the moment.
-settings.register_profile("pinion", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "pinion", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=200 if FULL else 50
+)
 settings.load_profile("pinion")
 
 

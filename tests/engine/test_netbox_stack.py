@@ -24,6 +24,7 @@ def _find(netbox: Server, kind: Any, **fields: object) -> Record:
     return found[0]
 
 
+@pytest.mark.variant
 def test_up_again_one_more_and_away(netbox_stack: Stack, netbox: Server) -> None:
     with netbox.watching() as calls:
         preview = netbox_stack.preview()

@@ -309,6 +309,7 @@ def test_a_power_cut_at_any_moment_leaves_a_host_that_boots_and_the_next_run_con
         assert now == shot, f"point {point}: {set(now) ^ set(shot)}"
 
 
+@pytest.mark.variant
 def test_a_change_that_nobody_confirmed_before_a_power_cut_is_taken_back_at_boot(converged: HostsRack) -> None:
     rack, name = converged, "pi-02"
     rack.converge("ansible", "--limit", name)

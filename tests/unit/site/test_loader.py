@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from thoroughness import points
 
 from pinion.plan import plan
 from pinion.site.errors import MAXIMUM_PROBLEMS, SiteErrors
@@ -255,13 +256,13 @@ def test_any_text(text: str) -> None:
     _is_sound(text.encode("utf-8", "surrogatepass"))
 
 
-@settings(max_examples=300)
+@settings(max_examples=points(75, 300))
 @given(st.lists(PIECES, max_size=60))
 def test_anything_that_looks_like_yaml(pieces: list[str]) -> None:
     _is_sound("".join(pieces).encode())
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=points(37, 150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from([LAB, RACK]), st.data())
 def test_a_damaged_site_file(text: str, data: st.DataObject) -> None:
     """Cut out, double or overwrite a piece of a good file."""
@@ -336,7 +337,7 @@ VALUES = st.one_of(
 SCALAR = re.compile(r"(?<=: )[^\s{}\[\],#][^{}\[\],#\n]*")
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=points(100, 400), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from([LAB, RACK]), st.data())
 def test_what_loads_also_plans(text: str, data: st.DataObject) -> None:
     """The contract between rules and plan: no site that the rules accept makes the plan fail."""
@@ -347,7 +348,7 @@ def test_what_loads_also_plans(text: str, data: st.DataObject) -> None:
     _is_sound(text.encode())
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=points(50, 200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from([LAB, RACK]), st.data())
 def test_optional_keys_also_plan(text: str, data: st.DataObject) -> None:
     """The same, with keys that the two sites do not use."""
