@@ -13,6 +13,7 @@ from pinion.plan.concerns.accelerator import accelerator
 from pinion.plan.concerns.base import base
 from pinion.plan.concerns.container_runtime import container_runtime
 from pinion.plan.concerns.cpu_isolation import cpu_isolation
+from pinion.plan.concerns.edge_cluster import edge_cluster
 from pinion.plan.concerns.edge_runtime import edge_runtime
 from pinion.plan.concerns.firewall import firewall
 from pinion.plan.concerns.gpu_driver import gpu_driver
@@ -46,6 +47,7 @@ CONCERNS: tuple[Callable[[HostContext], Concern | None], ...] = (
     accelerator,
     edge_runtime,
     model_store,  # after it: who fetches a model has somebody to tell
+    edge_cluster,
     gpu_tuning,
     cpu_isolation,
     nic_tuning,

@@ -65,6 +65,11 @@ def _url(host: HostContext, settings: EdgeRuntime) -> str:
     return f"http://{f'[{address}]' if ':' in address else address}:{edge_port(settings)}{path}"
 
 
+def share(settings: EdgeRuntime, board: Board) -> tuple[int, int]:
+    """Cores and MiB of memory that it may use on *board* at most."""
+    return _cores(settings, board), int(board.memory_mib * fraction(settings.memory))
+
+
 def _cores(settings: EdgeRuntime, board: Board) -> int:
     return settings.cores if settings.cores is not None else max(board.cores - 1, 1)
 
@@ -147,12 +152,12 @@ def _hailo(settings: EdgeRuntime, board: Board) -> list[str]:
 
 
 def _limits(settings: EdgeRuntime, board: Board) -> list[str]:
-    memory = int(board.memory_mib * fraction(settings.memory))
+    cores, memory = share(settings, board)
     return [
-        f"# {settings.memory} of the {board.memory_mib} MiB of a {board.model}; {_cores(settings, board)} of its {board.cores} cores.",
+        f"# {settings.memory} of the {board.memory_mib} MiB of a {board.model}; {cores} of its {board.cores} cores.",
         f"MemoryMax={memory}M",
         "MemorySwapMax=0",
-        f"CPUQuota={_cores(settings, board) * 100}%",
+        f"CPUQuota={cores * 100}%",
         "TasksMax=256",
     ]
 
