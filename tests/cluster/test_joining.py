@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,12 @@ def kubectl(cluster: StandaloneCluster, *argv: str, given: str = "", token: str 
     """Run kubectl as the administrator, or as whoever shows *token*."""
     if token:
         ca = cluster.credentials.kubernetes.certificate
-        who = [f"--server={cluster.server}", f"--certificate-authority={ca}", "--kubeconfig=/dev/null", f"--token={token}"]
+        who = [
+            f"--server={cluster.server}",
+            f"--certificate-authority={ca}",
+            "--kubeconfig=/dev/null",
+            f"--token={token}",
+        ]
     else:
         who = [f"--kubeconfig={cluster.kubeconfig}"]
     done = subprocess.run(
@@ -51,12 +55,12 @@ def kubectl(cluster: StandaloneCluster, *argv: str, given: str = "", token: str 
 
 
 @pytest.fixture(scope="module")
-def joined(cluster: StandaloneCluster) -> Iterator[StandaloneCluster]:
+def joined(cluster: StandaloneCluster) -> StandaloneCluster:
     """The cluster, as its administrator prepares it."""
     os.environ["PATH"], before = f"{BIN}:{os.environ['PATH']}", os.environ["PATH"]
     kubectl(cluster, "apply", "-f", str(ACCESS))
     os.environ["PATH"] = before
-    yield cluster
+    return cluster
 
 
 def variables(cluster: StandaloneCluster) -> dict[str, str]:
@@ -149,8 +153,14 @@ def test_a_real_kubelet_gets_its_certificate_and_the_token_goes(joined: Standalo
     assert "its token is removed" in said.stdout
     assert not (tmp_path / "bootstrap").exists()
     assert program(tmp_path, "good").returncode == 0
-    assert "node is answered with HTTP 404" in program(tmp_path, "--check").stdout, "it has a certificate; it is no node yet"
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "pi-01", "labels": {"edge": "pi", "arch": "amd64"}}}
+    assert "node is answered with HTTP 404" in program(tmp_path, "--check").stdout, (
+        "it has a certificate; it is no node yet"
+    )
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "pi-01", "labels": {"edge": "pi", "arch": "amd64"}},
+    }
     kubectl(joined, "create", "-f", "-", given=json.dumps(node))
     found = program(tmp_path, "--check")
     assert found.returncode == 1

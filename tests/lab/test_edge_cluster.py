@@ -87,7 +87,9 @@ def rack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JoiningRack]:
     try:
         made.up()
         for name in ("pi-01", "pi-02"):
-            assert made.on(name, f"systemctl is-active {UNIT}; test -e {CERTIFICATE} && echo there; true") == "inactive\n"
+            assert (
+                made.on(name, f"systemctl is-active {UNIT}; test -e {CERTIFICATE} && echo there; true") == "inactive\n"
+            )
         made.kubectl("label", "node", "pi-01", "edge=pi", "arch=arm64")
         made.kubectl("delete", "node", "pi-02")
         assert made.joins("ansible", "pi-01") > 0
@@ -205,7 +207,8 @@ def test_the_concern_goes_and_takes_the_node_with_it(rack: JoiningRack) -> None:
     rack.site.write_text(yaml.safe_dump(stated, sort_keys=False))
     assert rack.joins("ansible", "pi-01") > 0
     assert rack.joins("pyinfra", "pi-01") == 0
-    left = f"ls {CONFIG_FILE} {JOIN_FILE} {CERTIFICATE} 2>/dev/null; find {DATA} -mindepth 1; pgrep -fa '[k]ubelet --config|[/]bin/serve'; true"
+    files = f"ls {CONFIG_FILE} {JOIN_FILE} {CERTIFICATE} 2>/dev/null; find {DATA} -mindepth 1"
+    left = f"{files}; pgrep -fa '[k]ubelet --config|[/]bin/serve'; true"
     assert rack.on("pi-01", left) == ""
     assert rack.on("pi-01", f"systemctl is-active {UNIT}; true") == "inactive\n"
     deadline = time.monotonic() + 90

@@ -45,9 +45,7 @@ def configuration(found: Plan) -> dict[str, Any]:
 
 def starts(found: Concern) -> list[str]:
     """The words that the unit starts the kubelet with."""
-    (line,) = [
-        line for line in file(found, UNIT_FILE).content.splitlines() if line.startswith("ExecStart=")
-    ]
+    (line,) = [line for line in file(found, UNIT_FILE).content.splitlines() if line.startswith("ExecStart=")]
     return line.removeprefix("ExecStart=").split()
 
 
@@ -64,7 +62,9 @@ def test_labels_taints_and_address_are_those_of_the_plans_node() -> None:
         taints = [taint.model_dump(mode="json") for taint in node.taints]
         assert json.loads(file(entry, CONFIG_FILE).content)["registerWithTaints"] == taints == join["taints"]
         assert (flags["hostname-override"], flags["node-ip"]) == (node.name, node.address)
-        assert json.loads(file(entry, BOOTSTRAP_FILE).content)["clusters"][0]["cluster"]["server"] == found.cluster.server
+        assert (
+            json.loads(file(entry, BOOTSTRAP_FILE).content)["clusters"][0]["cluster"]["server"] == found.cluster.server
+        )
 
 
 def test_the_flows_and_the_swap_are_those_of_a_node() -> None:
@@ -141,7 +141,12 @@ def said(folder: Path, change: dict[str, Any]) -> str:
     ours = configuration(plan()) | {"failCgroupV1": False} | change
     ours["authentication"]["x509"]["clientCAFile"] = str(ca)
     config.write_text(json.dumps(ours))
-    words = [f"--config={config}", f"--root-dir={folder}/root", f"--kubeconfig={folder}/no", f"--bootstrap-kubeconfig={folder}/none"]
+    words = [
+        f"--config={config}",
+        f"--root-dir={folder}/root",
+        f"--kubeconfig={folder}/no",
+        f"--bootstrap-kubeconfig={folder}/none",
+    ]
     done = subprocess.run(
         ["unshare", "-n", "-m", str(KUBELET), *words], capture_output=True, text=True, check=False, timeout=60
     )

@@ -162,11 +162,17 @@ def _fetch(url: str, part: Path) -> None:
             begins = str(answer.headers.get("Content-Range", "")).partition("-")[0]
             if goes_on and begins != f"bytes {have}":
                 raise ProblemError(f"{url} was asked for what follows byte {have} and gave something else")
+            whole = None if answer.length is None else answer.length + (have if goes_on else 0)
             with part.open("ab" if goes_on else "wb") as file:
                 while chunk := answer.read(_CHUNK):
                     if file.tell() + len(chunk) > LARGEST:
                         raise ProblemError(f"{url} is larger than {LARGEST >> 20} MiB")
                     file.write(chunk)
+                got = file.tell()
+            if whole is not None and got < whole:
+                raise ProblemError(
+                    f"{url}: the connection ended after {got} of {whole} bytes; the next try goes on from there"
+                )
     except urllib.error.HTTPError as error:
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
             part.unlink()
