@@ -45,9 +45,9 @@ CONCERNS: tuple[Callable[[HostContext], Concern | None], ...] = (
     pi_tuning,
     power_thermal,
     accelerator,
+    edge_cluster,  # before what may run as its pod
     edge_runtime,
     model_store,  # after it: who fetches a model has somebody to tell
-    edge_cluster,
     gpu_tuning,
     cpu_isolation,
     nic_tuning,

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from unit.hosts.nodes import JOINED, concern, file, first, stated
 from unit.hosts.sites import DC, LAB, planned
 
@@ -95,15 +94,12 @@ def test_where_the_kubelet_comes_from() -> None:
     assert starts(found)[0] == FETCHED
     assert json.loads(file(found, JOIN_FILE).content)["source"] == source
     assert "ExecStartPre=/usr/local/lib/pinion/kube-join program" in file(found, UNIT_FILE).content.splitlines()
-    assert "ExecStartPre" not in file(concern(plan(), PI, "edge_cluster"), UNIT_FILE).content
+    assert "kube-join program" not in file(concern(plan(), PI, "edge_cluster"), UNIT_FILE).content
 
 
-def test_what_the_edge_runtime_may_use_is_not_given_to_pods_as_well() -> None:
+def test_the_systems_memory_is_not_given_to_pods() -> None:
     assert configuration(plan())["systemReserved"] == {"memory": "512Mi"}
-    beside = {**yaml.safe_load(DC.read_text())["concerns"]}
-    store = {"model_store": beside["model_store"], "edge_runtime": {"memory": "50%", "cores": 2}}
-    found = configuration(plan({"system_memory_mib": 300}, **store))
-    assert found["systemReserved"] == {"cpu": "2", "memory": f"{300 + 8192 // 2}Mi"}
+    assert configuration(plan({"system_memory_mib": 300}))["systemReserved"] == {"memory": "300Mi"}
 
 
 def test_the_token_is_a_secret_that_only_a_host_without_a_certificate_gets() -> None:

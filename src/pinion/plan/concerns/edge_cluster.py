@@ -10,8 +10,8 @@ import json
 
 from pinion.plan import kubelet
 from pinion.plan.cluster import NODE_LABELS, NODE_TAINTS, server_url
-from pinion.plan.concerns import edge_runtime
 from pinion.plan.context import HostContext
+from pinion.plan.edge_pod import PODS
 from pinion.plan.kubelet import CONFIG_FOLDER, CONTAINERD_CONFIG, CONTAINERD_UNIT, UNIT
 from pinion.plan.model import (
     Concern,
@@ -26,7 +26,6 @@ from pinion.plan.model import (
 )
 from pinion.plan.programs import AS_PLANNED, program_file, program_path
 from pinion.plan.texts import kept_by, sysctl_lines, unit_text
-from pinion.site.catalog import Board
 from pinion.site.node_concerns import EdgeCluster
 
 NAME = "edge_cluster"
@@ -51,14 +50,19 @@ _JOIN = 90
 _PATIENCE = 90
 
 
+def joins(host: HostContext) -> EdgeCluster | None:
+    """The settings of the concern where *host* gets it: Pis that are nodes of the site's cluster."""
+    cluster = host.site.kubernetes
+    return host.settings.edge_cluster if cluster and cluster.pis_join and host.kind is DeviceKind.PI else None
+
+
 def edge_cluster(host: HostContext) -> Concern | None:
-    """The concern for *host*: Pis that are nodes of the site's cluster."""
-    settings, cluster = host.settings.edge_cluster, host.site.kubernetes
-    if settings is None or cluster is None or not cluster.pis_join or host.kind is not DeviceKind.PI:
+    """The concern for *host*."""
+    settings = joins(host)
+    if settings is None:
         return None
     server = server_url(host.site, host.devices)
     node = f"system:node:{host.name}"
-    assert host.board is not None  # every Pi has one
     return Concern(
         name=NAME,
         # openssl(1) looks at certificates; a lab machine's containerd belongs to the lab's cluster.
@@ -66,7 +70,7 @@ def edge_cluster(host: HostContext) -> Concern | None:
         directories=(HostDirectory(path=CONFIG_FOLDER),),
         files=(
             program_file(PROGRAM),
-            *(() if host.lab else (_containerd_file(),)),
+            *(() if host.lab else (_containerd_file(settings),)),
             HostFile(
                 path=CA_FILE,
                 content="@cluster-authority@",
@@ -81,7 +85,7 @@ def edge_cluster(host: HostContext) -> Concern | None:
                 restart=(UNIT,),
             ),
             HostFile(path=JOIN_FILE, content=join(host.name, settings, server), restart=(UNIT,)),
-            HostFile(path=CONFIG_FILE, content=kubelet.configuration(configuration(host, settings)), restart=(UNIT,)),
+            HostFile(path=CONFIG_FILE, content=kubelet.configuration(configuration(settings)), restart=(UNIT,)),
             HostFile(path=SYSCTL_FILE, content=sysctl_lines(NAME, _SYSCTLS)),
             HostFile(
                 path=BOOTSTRAP_FILE,
@@ -132,9 +136,8 @@ _SYSCTLS = (
 )
 
 
-def configuration(host: HostContext, settings: EdgeCluster) -> dict[str, object]:
-    """The KubeletConfiguration for *host*, less kind and version."""
-    assert host.board is not None
+def configuration(settings: EdgeCluster) -> dict[str, object]:
+    """The KubeletConfiguration, less kind and version."""
     taints = NODE_TAINTS[DeviceKind.PI]
     return {
         "authentication": {
@@ -149,7 +152,9 @@ def configuration(host: HostContext, settings: EdgeCluster) -> dict[str, object]
         "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
         # systemd owns the control groups, and so does containerd's runc
         "cgroupDriver": "systemd",
-        "systemReserved": reserved(host, settings, host.board),
+        "systemReserved": {"memory": f"{settings.system_memory_mib}Mi"},
+        # the edge runtime is one: it serves also while nobody reaches the API server
+        "staticPodPath": PODS,
         # beyond the kubelet's own 100 MiB: without swap, a Pi that runs out of memory stands still before it kills anybody
         "evictionHard": {
             "memory.available": "5%",
@@ -168,15 +173,6 @@ def configuration(host: HostContext, settings: EdgeCluster) -> dict[str, object]
         "shutdownGracePeriodCriticalPods": "10s",
         "registerWithTaints": [taint.model_dump(mode="json") for taint in taints],
     }
-
-
-def reserved(host: HostContext, settings: EdgeCluster, board: Board) -> dict[str, str]:
-    """What pods may not have: the system's memory, and what the edge runtime beside them may use."""
-    runtime = host.settings.edge_runtime
-    if runtime is None or edge_runtime.edge_runtime(host) is None:
-        return {"memory": f"{settings.system_memory_mib}Mi"}
-    cores, memory = edge_runtime.share(runtime, board)
-    return {"cpu": str(cores), "memory": f"{settings.system_memory_mib + memory}Mi"}
 
 
 def kubelet_program(settings: EdgeCluster) -> str:
@@ -213,10 +209,11 @@ def bootstrap(server: str) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def _containerd_file() -> HostFile:
+def _containerd_file(settings: EdgeCluster) -> HostFile:
+    pause = [f"[{kubelet.CRI}]", f'sandbox_image = "{settings.pause}"']
     return HostFile(
         path=CONTAINERD_CONFIG,
-        content="\n".join([kept_by(NAME), "version = 2", "", *kubelet.runc(), ""]),
+        content="\n".join([kept_by(NAME), "version = 2", "", *pause, "", *kubelet.runc(), ""]),
         restart=(CONTAINERD_UNIT,),
         validate_command="containerd --config %s config dump >/dev/null",
     )
@@ -254,6 +251,7 @@ def _unit(host: HostContext, settings: EdgeCluster) -> str:
                     f"ExecStartPre={join_program} program",
                 ]
             ),
+            f"ExecStartPre=/usr/bin/mkdir -p -m 0700 {PODS}",
             f"ExecStart={' '.join(words)}",
             "# Started means that it has a certificate of its own; the token is then removed.",
             f"ExecStartPost={join_program} joined --wait {_JOIN}",

@@ -67,6 +67,8 @@ def _edge_cluster(facts: Facts, stated: EdgeCluster) -> None:
     if stated.program is not None and stated.source is not None:
         facts.report.on_key("NODE-018", (*where, "source"))
     runtime = facts.site.concerns.edge_runtime
+    if runtime is not None and runtime.engine == "hailo-ollama":
+        facts.report.on("NODE-020", ("concerns", "edge_runtime", "engine"))
     for name, group, board in _boards(facts):
         if group.platform == FIRMWARE_PLATFORM and not facts.has(("concerns", "pi_boot")):
             facts.report.on_key("NODE-017", where, group=name)
