@@ -1,4 +1,6 @@
-"""Pis that join the cluster by the concern `edge_cluster`: a real API server that approves and signs, real kubelets in two machines."""
+"""Pis that join the cluster by the concern `edge_cluster` and serve there: a real API server that approves and signs, real kubelets in two
+machines, and llama.cpp's server as a pod of theirs; and back to a service of systemd when the concern goes.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,14 @@ from typing import Any
 
 import pytest
 import yaml
-from lab.hosts_rack import HostsRack
+from lab.serving_rack import ServingRack, reference
 
 from pinion.drivers.hosts.joining import GROUP
+from pinion.lab.images.own import PAUSE
 from pinion.lab.state import cache_root
 from pinion.plan.concerns.edge_cluster import BOOTSTRAP_FILE, CERTIFICATE, CONFIG_FILE, JOIN_FILE, NAME
+from pinion.plan.concerns.edge_runtime import POD_FILE, SERVICE
+from pinion.plan.edge_pod import PODS
 from pinion.plan.kubelet import DATA, UNIT
 
 pytestmark = [
@@ -25,26 +30,23 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and mounts need root"),
 ]
 
-STATED = {
-    "kubernetes": {"control_plane": "mgmt-1"},
-    "concerns": {"firewall": {}, NAME: {}},
-}
-IMAGE = "pinion.invalid/hello:1.0.0"
+POD = "app.kubernetes.io/name=edge-runtime"
 
 
 @dataclass(frozen=True)
-class JoiningRack(HostsRack):
+class JoiningRack(ServingRack):
     """A control plane on the management host, and two Pis that no lab has made nodes."""
 
-    BARE = False
-    PARTS = "switch,cluster"
+    PARTS = "switch,cluster,models"
 
     @classmethod
     def make(cls, folder: Path, name: str) -> JoiningRack:
         made = super().make(folder, name)
         rack = cls(made.instance, made.folder)
-        text = rack.site.read_text().replace("numbers: 1-4", "numbers: 1-2")
-        rack.site.write_text(text + yaml.safe_dump(STATED, sort_keys=False))
+        stated = yaml.safe_load(rack.site.read_text())
+        stated["kubernetes"] = {"control_plane": "mgmt-1"}
+        stated["concerns"][NAME] = {"pause": PAUSE}
+        rack.site.write_text(yaml.safe_dump(stated, sort_keys=False))
         return rack
 
     @property
@@ -68,6 +70,22 @@ class JoiningRack(HostsRack):
         answer = self.converge(by, "--limit", name)
         assert (answer["failed"], answer["stopped"]) == ([], [])
         return int(answer["changed"])
+
+    def engine(self, name: str) -> int:
+        """The process that listens on *name*."""
+        return int(self.on(name, "ss -Hltnp 'sport = :8080' | sed -n 's/.*,pid=\\([0-9]*\\),.*/\\1/p' | head -n 1"))
+
+    def serves_again(self, name: str, seconds: float = 60) -> None:
+        """*name* serves before long."""
+        deadline = time.monotonic() + seconds
+        while not self.serves(name):
+            assert time.monotonic() < deadline, f"{name} does not serve after {seconds} s"
+            time.sleep(0.5)
+
+    @staticmethod
+    def ready(pods: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What *pods* say of being ready."""
+        return [entry for pod in pods for entry in pod["status"]["conditions"] if entry["type"] == "Ready"]
 
     def tokens(self) -> list[str]:
         """The tokens that were made and that the cluster still has, as their bearers show them."""
@@ -152,38 +170,33 @@ def test_no_token_is_left_anywhere(rack: JoiningRack) -> None:
     assert logs == ""
 
 
-def test_a_pod_that_wants_a_pi_runs_there_and_answers(rack: JoiningRack) -> None:
-    labels = {"app": "hello"}
-    daemons = {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "hello", "namespace": "default"},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {
-                    "nodeSelector": {"edge": "pi", "arch": "arm64"},
-                    "terminationGracePeriodSeconds": 1,
-                    "containers": [
-                        {
-                            "name": "hello",
-                            "image": IMAGE,
-                            "readinessProbe": {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 1},
-                        }
-                    ],
-                },
-            },
-        },
-    }
-    path = rack.folder / "daemons.json"
-    path.write_text(json.dumps(daemons))
-    rack.kubectl("apply", "-f", str(path))
-    rack.kubectl("rollout", "status", "daemonset/hello", "--timeout=120s")
-    pods = rack.objects("pods", "-l", "app=hello")
+def test_each_serves_as_a_pod_of_its_kubelet(rack: JoiningRack) -> None:
+    pods = rack.objects("pods", "-l", POD)
     assert {pod["spec"]["nodeName"] for pod in pods} == {"pi-01", "pi-02"}
-    where = {pod["spec"]["nodeName"]: pod["status"]["podIP"] for pod in pods}
-    assert rack.on("pi-01", f"curl --silent --fail --max-time 10 http://{where['pi-02']}:8080/healthz") == "ok\n"
+    for name in ("pi-01", "pi-02"):
+        assert rack.process(name) == 0, "nothing of systemd's"
+        assert "kubepods" in rack.on(name, f"cat /proc/{rack.engine(name)}/cgroup")
+        answer = rack.ask("mgmt-1", name)
+        assert answer["tokens"] == reference(rack)["tokens"]
+    assert [entry["status"] for entry in rack.ready(pods)] == ["True", "True"]
+
+
+def test_it_serves_again_when_it_was_killed_even_while_nobody_reaches_the_cluster(rack: JoiningRack) -> None:
+    rack.on("mgmt-1", "systemctl stop kube-apiserver")
+    try:
+        before = rack.engine("pi-01")
+        rack.on("pi-01", f"kill -KILL {before}")
+        rack.serves_again("pi-01")
+        assert rack.engine("pi-01") != before
+    finally:
+        rack.on("mgmt-1", "systemctl start kube-apiserver")
+
+
+def test_the_store_has_the_pod_start_anew(rack: JoiningRack) -> None:
+    before = rack.engine("pi-02")
+    rack.on("pi-02", f"systemctl try-restart {SERVICE}")
+    assert rack.serves("pi-02")
+    assert rack.engine("pi-02") != before
 
 
 def test_a_node_that_lost_its_certificate_is_let_in_again(rack: JoiningRack) -> None:
@@ -197,20 +210,21 @@ def test_a_node_that_lost_its_certificate_is_let_in_again(rack: JoiningRack) -> 
 def test_after_a_power_cut_it_is_a_node_without_being_told(rack: JoiningRack) -> None:
     before = len(rack.tokens())
     rack.cut("pi-01")
+    rack.serves_again("pi-01")
     assert rack.joins("pyinfra", "pi-01") == 0
     assert len(rack.tokens()) == before
 
 
-def test_the_concern_goes_and_takes_the_node_with_it(rack: JoiningRack) -> None:
-    stated = yaml.safe_load(rack.site.read_text())
-    del stated["concerns"][NAME]
-    rack.site.write_text(yaml.safe_dump(stated, sort_keys=False))
+def test_the_concern_goes_and_the_node_serves_by_systemd(rack: JoiningRack) -> None:
+    rack.without(NAME)
     assert rack.joins("ansible", "pi-01") > 0
     assert rack.joins("pyinfra", "pi-01") == 0
-    files = f"ls {CONFIG_FILE} {JOIN_FILE} {CERTIFICATE} 2>/dev/null; find {DATA} -mindepth 1"
-    left = f"{files}; pgrep -fa '[k]ubelet --config|[/]bin/serve'; true"
+    files = f"ls {CONFIG_FILE} {JOIN_FILE} {CERTIFICATE} {POD_FILE} {PODS} 2>/dev/null; find {DATA} -mindepth 1"
+    left = f"{files}; pgrep -fa '[k]ubelet --config'; grep -l kubepods /proc/[0-9]*/cgroup; true"
     assert rack.on("pi-01", left) == ""
     assert rack.on("pi-01", f"systemctl is-active {UNIT}; true") == "inactive\n"
+    assert rack.process("pi-01") != 0
+    assert rack.ask("mgmt-1", "pi-01")["tokens"] == reference(rack)["tokens"]
     deadline = time.monotonic() + 90
     while True:
         (node,) = rack.objects("nodes", "--field-selector", "metadata.name=pi-01")

@@ -51,15 +51,18 @@ def pod(runtime: Runtime, labels: Mapping[str, str]) -> dict[str, object]:
     """The pod (core/v1)."""
     shown = {**_SYSTEM, "models": (runtime.models, runtime.models)}
     answers = {"httpGet": {"host": runtime.address, "port": runtime.port, "path": runtime.health}, "timeoutSeconds": 5}
-    resources = {"cpu": str(runtime.cores), "memory": f"{runtime.memory}Mi"}
+    memory = f"{runtime.memory}Mi"
     container = {
         "name": NAME,
         "image": runtime.image,
         "imagePullPolicy": "IfNotPresent",
         "command": list(runtime.command),
         "env": [{"name": name, "value": value} for name, value in runtime.environment.items()],
-        # the same for both: it is the last that the node takes memory from
-        "resources": {"requests": resources, "limits": resources},
+        # one core for sure, the others while nobody else wants them
+        "resources": {
+            "requests": {"cpu": "1", "memory": memory},
+            "limits": {"cpu": str(runtime.cores), "memory": memory},
+        },
         "startupProbe": {**answers, "periodSeconds": _LOOK, "failureThreshold": runtime.start // _LOOK},
         "readinessProbe": {**answers, "periodSeconds": 5},
         "livenessProbe": {**answers, "periodSeconds": 10, "failureThreshold": 3},

@@ -278,7 +278,7 @@ def _gone() -> str:
         f"awk '$2 ~ \"^{kubelet.DATA}/.\" {{print $2}}' /proc/mounts | sort -r | xargs -r umount -l",
         # the folder itself may be a mount
         f"if test -d {kubelet.DATA}; then find {kubelet.DATA} -xdev -mindepth 1 -delete || exit 1; fi",
-        f"rm -rf {FETCHED.rpartition('/')[0]} {BOOTSTRAP_FILE.rpartition('/')[0]}",
+        f"rm -rf {FETCHED.rpartition('/')[0]} {BOOTSTRAP_FILE.rpartition('/')[0]} {PODS}",
     )
     return "; ".join(steps)
 
