@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from unit.hosts.nodes import JOINED, concern, file, first, stated
 from unit.hosts.sites import DC, LAB, planned
 
@@ -23,6 +24,8 @@ from pinion.plan.concerns.edge_cluster import (
     PACKAGED,
     edge_cluster,
 )
+from pinion.plan.concerns.edge_runtime import PATH_UNIT, POD_FILE, SERVICE, llama_program
+from pinion.plan.concerns.model_store import FOLDER
 from pinion.plan.kubelet import CONTAINERD_CONFIG, UNIT
 from pinion.plan.leaving import behind
 from pinion.plan.model import Concern, DeviceKind
@@ -174,3 +177,76 @@ def test_a_real_kubelet_takes_the_file(tmp_path: Path) -> None:
 )
 def test_a_real_kubelet_would_tell_a_wrong_one(tmp_path: Path, change: dict[str, Any], words: str) -> None:
     assert words in said(tmp_path, change)
+
+
+# --- the edge runtime as a pod ----------------------------------------------------------------------------------------
+
+
+def runtimes(**settings: Any) -> tuple[Concern, Concern]:
+    """The concern edge_runtime of a Pi that joins, and of one that does not."""
+    own = yaml.safe_load(DC.read_text())["concerns"]
+    stating = {"model_store": own["model_store"], "edge_runtime": settings}
+    return (
+        concern(plan(**stating), PI, "edge_runtime"),
+        concern(stated(DC, stating), PI, "edge_runtime"),
+    )
+
+
+def pod(found: Concern) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(file(found, POD_FILE).content)["pod"]
+    return read
+
+
+@pytest.mark.parametrize("settings", [{}, {"slots": 2, "context": 512, "cores": 2, "port": 9000, "memory": "50%"}])
+def test_a_pod_runs_what_the_service_runs_and_may_take_as_much(settings: dict[str, Any]) -> None:
+    joined, alone = runtimes(**settings)
+    (container,) = pod(joined)["spec"]["containers"]
+    unit = file(alone, f"/etc/systemd/system/{SERVICE}").content.splitlines()
+    (line,) = [line for line in unit if line.startswith("ExecStart=")]
+    assert " ".join(container["command"]) == line.removeprefix("ExecStart=")
+    limits = container["resources"]["limits"]
+    assert f"MemoryMax={limits['memory'].removesuffix('Mi')}M" in unit
+    assert f"CPUQuota={limits['cpu']}00%" in unit
+    assert llama_program(joined) == llama_program(alone) == "/usr/bin/llama-server"
+    probes = [container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")]
+    (port,) = {probe["port"] for probe in probes}
+    assert f"--port {port}" in line
+    assert {f"--host {probe['host']}" in line for probe in probes} == {True}
+
+
+def test_a_pod_is_fenced_in() -> None:
+    found = pod(runtimes()[0])
+    spec = found["spec"]
+    (container,) = spec["containers"]
+    assert spec["securityContext"]["runAsNonRoot"]
+    assert spec["securityContext"]["runAsUser"] > 0
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    own = container["securityContext"]
+    assert own == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+    shown = {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume}
+    read_only = {mount["name"] for mount in container["volumeMounts"] if mount.get("readOnly")}
+    assert set(shown) == read_only, "what is the host's cannot be written"
+    assert {path for path in shown.values() if not path.startswith(("/usr", "/etc/alternatives"))} == {FOLDER}
+    assert "privileged" not in json.dumps(found)
+    assert (spec.get("hostPID"), spec.get("hostIPC")) == (None, None)
+    assert found["metadata"]["labels"].items() >= {"edge": "pi", "arch": "arm64"}.items()
+
+
+def test_one_switch_moves_the_runtime_and_the_units_that_others_know_stay() -> None:
+    joined, alone = runtimes()
+    names = {entry.path for entry in joined.files} & {entry.path for entry in alone.files}
+    assert {f"/etc/systemd/system/{SERVICE}", f"/etc/systemd/system/{PATH_UNIT}"} <= names
+    assert [unit.name for unit in joined.units] == [PATH_UNIT]
+    assert "ExecStart=/usr/local/lib/pinion/edge-pod place" in file(joined, f"/etc/systemd/system/{SERVICE}").content
+    assert joined.users == (), "its user is a number"
+    assert configuration(plan())["staticPodPath"] == str(
+        Path(json.loads(file(joined, POD_FILE).content)["placed"]).parent
+    )
+
+
+def test_the_image_is_the_one_that_is_there_in_any_case() -> None:
+    own = yaml.safe_load(DC.read_text())["concerns"]
+    found = plan({"pause": "mirror.example:5000/pause:3.10"}, model_store=own["model_store"], edge_runtime={})
+    assert pod(concern(found, PI, "edge_runtime"))["spec"]["containers"][0]["image"] == "mirror.example:5000/pause:3.10"
+    text = file(concern(found, PI, "edge_cluster"), CONTAINERD_CONFIG).content
+    assert 'sandbox_image = "mirror.example:5000/pause:3.10"' in text.splitlines()
