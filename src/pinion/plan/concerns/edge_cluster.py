@@ -42,6 +42,8 @@ PKI = f"{kubelet.DATA}/pki"
 CERTIFICATE = f"{PKI}/kubelet-client-current.pem"
 #: Where Kubernetes' Debian package `kubelet` puts it, and where one that is fetched lies.
 PACKAGED, FETCHED = "/usr/bin/kubelet", "/var/lib/pinion-kubelet/kubelet"
+#: containerd's images and containers.
+_IMAGES = "/var/lib/containerd"
 #: The kubelet's API (Kubernetes: ports and protocols).
 _PORT = 10250
 #: Seconds from the kubelet's start to its certificate at most: a request, an approval and a signature, each by a loop of its own.
@@ -278,6 +280,8 @@ def _gone() -> str:
         f"awk '$2 ~ \"^{kubelet.DATA}/.\" {{print $2}}' /proc/mounts | sort -r | xargs -r umount -l",
         # the folder itself may be a mount
         f"if test -d {kubelet.DATA}; then find {kubelet.DATA} -xdev -mindepth 1 -delete || exit 1; fi",
+        # images that nobody else's containerd has; ours has been stopped by now
+        f"systemctl -q is-active {CONTAINERD_UNIT} || rm -rf {_IMAGES}",
         f"rm -rf {FETCHED.rpartition('/')[0]} {BOOTSTRAP_FILE.rpartition('/')[0]} {PODS}",
     )
     return "; ".join(steps)
