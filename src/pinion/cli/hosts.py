@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -161,7 +162,8 @@ def _know_the_cluster(plan: Plan, hosts: Sequence[str], only: Sequence[str]) -> 
     )
     if not joining:
         return
-    obtain(["kubectl"], lambda line: click.echo(line, err=True))
+    if shutil.which("kubectl") is None:
+        obtain(["kubectl"], lambda line: click.echo(line, err=True))
     if KUBECONFIG_VARIABLE not in os.environ:
         with suppress(StackError, OSError):
             stated = access_of(repository(), plan.site).kubeconfig
