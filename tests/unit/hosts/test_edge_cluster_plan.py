@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from pinion.plan.model import Concern, DeviceKind
 PI = DeviceKind.PI
 CACHE = Path(os.environ.get("PINION_CACHE", "/var/cache/pinion"))
 KUBELET = CACHE / "bin/kubelet"
+CONTAINERD = next(iter(sorted((CACHE / "layers").glob("node-*/fs/usr/bin/containerd"))), None)
 UNIT_FILE = f"/etc/systemd/system/{UNIT}"
 
 
@@ -250,3 +252,19 @@ def test_the_image_is_the_one_that_is_there_in_any_case() -> None:
     assert pod(concern(found, PI, "edge_runtime"))["spec"]["containers"][0]["image"] == "mirror.example:5000/pause:3.10"
     text = file(concern(found, PI, "edge_cluster"), CONTAINERD_CONFIG).content
     assert 'sandbox_image = "mirror.example:5000/pause:3.10"' in text.splitlines()
+
+
+@pytest.mark.skipif(CONTAINERD is None, reason="needs a containerd: make it with `pinion lab up`")
+def test_a_real_containerd_reads_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(
+        file(concern(plan({"pause": "mirror.example/pause:3.10"}), PI, "edge_cluster"), CONTAINERD_CONFIG).content
+    )
+    done = subprocess.run(
+        [str(CONTAINERD), "--config", str(path), "config", "dump"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    read = tomllib.loads(done.stdout)["plugins"]["io.containerd.grpc.v1.cri"]
+    assert read["sandbox_image"] == "mirror.example/pause:3.10"
+    assert read["containerd"]["runtimes"]["runc"]["options"]["SystemdCgroup"] is True
+    assert read["cni"]["bin_dir"] == "/opt/cni/bin", "where the page says that network plugins go"

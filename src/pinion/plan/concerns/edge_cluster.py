@@ -212,10 +212,23 @@ def bootstrap(server: str) -> str:
 
 
 def _containerd_file(settings: EdgeCluster) -> HostFile:
-    pause = [f"[{kubelet.CRI}]", f'sandbox_image = "{settings.pause}"']
+    lines = [
+        kept_by(NAME),
+        "version = 2",
+        "",
+        f"[{kubelet.CRI}]",
+        f'sandbox_image = "{settings.pause}"',
+        "",
+        f"[{kubelet.CRI}.cni]",
+        "# where pod networks put their plugins (Kubernetes documentation, Network Plugins); Debian's containerd looks elsewhere",
+        'bin_dir = "/opt/cni/bin"',
+        "",
+        *kubelet.runc(),
+        "",
+    ]
     return HostFile(
         path=CONTAINERD_CONFIG,
-        content="\n".join([kept_by(NAME), "version = 2", "", *pause, "", *kubelet.runc(), ""]),
+        content="\n".join(lines),
         restart=(CONTAINERD_UNIT,),
         validate_command="containerd --config %s config dump >/dev/null",
     )
