@@ -21,6 +21,15 @@ def configuration(fields: Mapping[str, object]) -> str:
     return json.dumps({**head, **fields}, indent=1) + "\n"
 
 
+def network_plugins() -> list[str]:
+    """Where containerd finds network plugins, in a containerd-config.toml(5) of version 2."""
+    return [
+        f"[{CRI}.cni]",
+        "# where pod networks and kubernetes-cni put their plugins; Debian's containerd would look in /usr/lib/cni",
+        'bin_dir = "/opt/cni/bin"',
+    ]
+
+
 def runc() -> list[str]:
     """The runtime runc in a containerd-config.toml(5) of version 2."""
     return [

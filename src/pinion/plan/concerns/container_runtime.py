@@ -5,7 +5,7 @@ from __future__ import annotations
 from pinion.plan.context import HostContext
 from pinion.plan.kubelet import CONTAINERD_CONFIG as CONFIG_FILE
 from pinion.plan.kubelet import CONTAINERD_UNIT as UNIT
-from pinion.plan.kubelet import CRI, runc
+from pinion.plan.kubelet import CRI, network_plugins, runc
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostModule, HostUnit
 from pinion.plan.texts import kept_by
 
@@ -68,6 +68,8 @@ def configuration() -> str:
             "# containerd, docs/cri/config.md: devices by name (nvidia.com/gpu=0), described in these folders",
             "enable_cdi = true",
             f"cdi_spec_dirs = [{folders}]",
+            "",
+            *network_plugins(),
             "",
             f"[{CRI}.containerd]",
             "# a pod that wants no GPU has nothing to do with NVIDIA's runtime; those that do name the class, or their device by CDI",
