@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from lab.hosts_rack import REPOSITORY, kill_tree
 from lab.serving_rack import ServingRack, reference
 
 from pinion.drivers.hosts.joining import GROUP
@@ -179,6 +181,10 @@ def test_each_serves_as_a_pod_of_its_kubelet(rack: JoiningRack) -> None:
         answer = rack.ask("mgmt-1", name)
         assert answer["tokens"] == reference(rack)["tokens"]
     assert [entry["status"] for entry in rack.ready(pods)] == ["True", "True"]
+    # The kubelet's own certificate is its own, and the lab's API server verifies kubelets: as the page says.
+    config = json.loads(rack.store.endpoints.read_text())["kubernetes"]["admin_kubeconfig"]
+    logs = rack.inside("kubectl", "--kubeconfig", str(config), "logs", "edge-runtime-pi-01", expect=1)
+    assert "x509" in logs.stderr
 
 
 def test_it_serves_again_when_it_was_killed_even_while_nobody_reaches_the_cluster(rack: JoiningRack) -> None:
@@ -205,6 +211,21 @@ def test_a_node_that_lost_its_certificate_is_let_in_again(rack: JoiningRack) -> 
     assert rack.joins("ansible", "pi-02") > 0
     assert len(rack.tokens()) == before + 1
     rack.checks_hold("pi-02")
+
+
+@pytest.mark.parametrize("seconds", [3.0, 5.0, 7.0])
+def test_a_run_that_is_killed_is_finished_by_the_next(rack: JoiningRack, seconds: float) -> None:
+    rack.on("pi-02", f"systemctl stop {UNIT}; rm -r {DATA}/pki {DATA}/kubeconfig")
+    command = rack.converge_command("pyinfra", "--limit", "pi-02")
+    run = subprocess.Popen(
+        command, env=rack.environment, cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
+    )
+    time.sleep(seconds)
+    assert run.poll() is None, "it was to be killed at work"
+    kill_tree(run)
+    rack.joins("pyinfra", "pi-02")
+    assert rack.joins("ansible", "pi-02") == 0
+    assert rack.on("pi-02", f"test ! -e {BOOTSTRAP_FILE} && echo gone") == "gone\n"
 
 
 def test_after_a_power_cut_it_is_a_node_without_being_told(rack: JoiningRack) -> None:
