@@ -15,10 +15,8 @@ from pathlib import Path
 
 import click
 
-from pinion.bringup.access import access_of
 from pinion.bringup.programs import ProgramMissingError, obtain
 from pinion.bringup.rollout import Rollout, roll_out
-from pinion.bringup.stack import StackError
 from pinion.bringup.verification import host_verifier
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
 from pinion.cli.rollout_progress import ScreenProgress
@@ -165,6 +163,10 @@ def _know_the_cluster(plan: Plan, hosts: Sequence[str], only: Sequence[str]) -> 
     if shutil.which("kubectl") is None:
         obtain(["kubectl"], lambda line: click.echo(line, err=True))
     if KUBECONFIG_VARIABLE not in os.environ:
+        # only here, for the stack imports Pulumi
+        from pinion.bringup.access import access_of
+        from pinion.bringup.stack import StackError
+
         with suppress(StackError, OSError):
             stated = access_of(repository(), plan.site).kubeconfig
             os.environ.update({KUBECONFIG_VARIABLE: str(stated)} if stated is not None else {})

@@ -17,11 +17,8 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from importlib import resources
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from pinion.drivers.identity.place import AuthorityError
 
@@ -36,7 +33,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _ASK_SECONDS = 30
 
 #: What the cluster's administrator allows once, so that hosts can join.
-ACCESS = resources.files("pinion.drivers.hosts") / "cluster_access.yaml"
+ACCESS = Path(__file__).with_name("cluster_access.yaml")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -131,6 +128,8 @@ def _kubeconfig(server: str, variables: Mapping[str, str]) -> _Kubeconfig:
         raise JoinError(
             f"hosts join the cluster at {server}: name a kubeconfig for it with {VARIABLE}; docs/concerns/edge_cluster.md"
         )
+    import yaml  # only here: `lab exec` asks this module for a name, and is to be quick
+
     path = Path(stated).expanduser()
     try:
         document = yaml.safe_load(path.read_text())
