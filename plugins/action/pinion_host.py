@@ -12,7 +12,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 
 from pinion.drivers.hosts.bundle import COMMAND, standard_input
-from pinion.drivers.hosts.requests import WAIT, UnknownConcernError, filled, selection, task, who
+from pinion.drivers.hosts.requests import WAIT, UnknownConcernError, answered, selection, task, who
 from pinion.drivers.identity.place import AuthorityError
 
 #: Tags of Ansible's own that name no concern.
@@ -36,12 +36,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         variables = task_vars or {}
         only = self._task.args.get("only") or _concern_tags(variables)
         try:
-            chosen = filled(selection(variables["pinion_host"], variables["pinion_concerns"], only), os.environ)
+            chosen = selection(variables["pinion_host"], variables["pinion_concerns"], only)
+            asked = {**chosen, **({"action": "check"} if self._task.check_mode else task(os.environ))}
+            answer = dict(answered(asked, os.environ, self._ask))
         except (UnknownConcernError, AuthorityError) as error:
             result.update(failed=True, msg=str(error))
             return result
-        asked = {**chosen, **({"action": "check"} if self._task.check_mode else task(os.environ))}
-        answer = self._ask(asked)
         if "error" not in answer and answer["confirm"] and not self._task.check_mode:
             answer.update(self._confirm(answer["confirm"]))
         if "error" in answer:

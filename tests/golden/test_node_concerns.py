@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from unit.hosts.nodes import NODE_CONCERNS, stated
+from unit.hosts.nodes import PAGES, shown
 
 from pinion.plan.model import Concern
 
@@ -34,11 +34,11 @@ def _text(host: str, found: Concern) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("name", NODE_CONCERNS)
+@pytest.mark.parametrize("name", PAGES)
 def test_golden(name: str, regenerate: bool) -> None:
-    host, found = next((host.name, host.concerns[name]) for host in stated().hosts if name in host.concerns)
+    host, found = shown(name)
     path = GOLDEN / f"{name}.txt"
-    text = _text(host, found)
+    text = _text(host.name, found)
     if regenerate:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -46,4 +46,4 @@ def test_golden(name: str, regenerate: bool) -> None:
 
 
 def test_no_golden_without_a_concern() -> None:
-    assert {path.stem for path in GOLDEN.glob("*.txt")} == set(NODE_CONCERNS)
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == set(PAGES)

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
 
 import click
 
+from pinion.bringup.access import access_of
+from pinion.bringup.programs import ProgramMissingError, obtain
 from pinion.bringup.rollout import Rollout, roll_out
+from pinion.bringup.stack_environment import StackError
 from pinion.bringup.verification import host_verifier
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
 from pinion.cli.rollout_progress import ScreenProgress
 from pinion.drivers.hosts.answers import HostResult
 from pinion.drivers.hosts.inventory import login
+from pinion.drivers.hosts.joining import VARIABLE as KUBECONFIG_VARIABLE
 from pinion.drivers.hosts.programs import Program, ProgramError
 from pinion.drivers.hosts.reaching import explain_unreached
 from pinion.plan import Plan
 from pinion.plan import plan as compile_plan
+from pinion.plan.concerns import edge_cluster
 from pinion.plan.hosts import concern_names
 from pinion.plan.rollout import waves
 from pinion.site.find import repository
@@ -92,9 +99,11 @@ def converge(
             output = stack.enter_context(log.open("w"))
         program = Program(by, repository(), path.resolve(), output, check, run, undo or "", concerns)
         try:
+            if not undo:
+                _know_the_cluster(plan, hosts, concerns)
             together = at_once or check or bool(undo)
             done = _roll(plan, program, hosts, at_once=together, changed_only=check_changed)
-        except ProgramError as error:
+        except (ProgramError, ProgramMissingError) as error:
             click.echo(f"Error: {error}" + ("" if check else f"; what it said is in {log}"), err=True)
             raise SystemExit(COULD_NOT_RUN) from error
     if as_json:
@@ -139,6 +148,26 @@ def _known_concerns(concerns: Sequence[str]) -> None:
         if concern not in concern_names():
             known = ", ".join(concern_names())
             raise click.BadParameter(f"there is no concern '{concern}'; there are {known}", param_hint="--concern")
+
+
+def _know_the_cluster(plan: Plan, hosts: Sequence[str], only: Sequence[str]) -> None:
+    """Where hosts may join the cluster, have kubectl, and the kubeconfig of the stack unless the environment names one.
+
+    A host whose token then cannot be made says so itself. Raises `ProgramMissingError`.
+    """
+    joining = any(
+        edge_cluster.NAME in host.concerns and (not only or edge_cluster.NAME in only)
+        for host in plan.hosts
+        if host.name in set(hosts)
+    )
+    if not joining:
+        return
+    if shutil.which("kubectl") is None:
+        obtain(["kubectl"], lambda line: click.echo(line, err=True))
+    if KUBECONFIG_VARIABLE not in os.environ:
+        with suppress(StackError, OSError):
+            stated = access_of(repository(), plan.site).kubeconfig
+            os.environ.update({KUBECONFIG_VARIABLE: str(stated)} if stated is not None else {})
 
 
 def _roll(plan: Plan, program: Program, hosts: Sequence[str], *, at_once: bool, changed_only: bool) -> Rollout:

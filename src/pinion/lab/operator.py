@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from pinion.drivers.hosts.joining import VARIABLE as KUBECONFIG_VARIABLE
 from pinion.drivers.identity.place import VARIABLE
 from pinion.lab import namespaces
 from pinion.lab.errors import LabError
@@ -24,10 +25,12 @@ _PROXIES = {"http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy"}
 
 
 def environment(store: InstanceState, inherited: Mapping[str, str]) -> dict[str, str]:
-    """*inherited* less proxies, with the instance, the file that names its endpoints, its authority, and the login to its hosts."""
+    """*inherited* less proxies, with the instance, the file that names its endpoints, its authority, its cluster, and how to log in."""
     kept = {name: value for name, value in inherited.items() if name.lower() not in _PROXIES}
     login = {"PINION_SSH_KEY": str(store.ssh / "id_ed25519"), "PINION_KNOWN_HOSTS": str(store.ssh / "known_hosts")}
     own = {"PINION_INSTANCE": store.name, "PINION_ENDPOINTS": str(store.endpoints), VARIABLE: str(store.authority)}
+    if (kubeconfig := store.root / "kubernetes" / "deployer.kubeconfig").exists():
+        own[KUBECONFIG_VARIABLE] = str(kubeconfig)
     return {**kept, **own, **login}
 
 

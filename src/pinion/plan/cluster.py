@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pinion.plan.addressing import host
 from pinion.plan.model import ClusterPlan, DeviceKind, DevicePlan, NamespacePlan, NodePlan, ReleasePlan, Taint
 from pinion.site.allocation import natural
@@ -30,12 +32,10 @@ def cluster(site: Site, devices: tuple[DevicePlan, ...]) -> ClusterPlan | None:
     if site.kubernetes is None:
         return None
     stated: Kubernetes = site.kubernetes
-    by_name = {device.name: device for device in devices}
     kinds = {DeviceKind.GPU_SERVER, DeviceKind.PI} if stated.pis_join else {DeviceKind.GPU_SERVER}
     namespaces = sorted({service.namespace for service in site.services.values()})
-    fabric_leg = by_name[stated.control_plane].interfaces[1]
     return ClusterPlan(
-        server=f"https://{host(fabric_leg.addresses[0])}:{API_SERVER_PORT}",
+        server=server_url(site, devices),
         control_plane=stated.control_plane,
         pod_prefix=stated.pod_prefix,
         service_prefix=stated.service_prefix,
@@ -43,6 +43,13 @@ def cluster(site: Site, devices: tuple[DevicePlan, ...]) -> ClusterPlan | None:
         namespaces=tuple(NamespacePlan(name=name, service_account=f"{name}-workload") for name in namespaces),
         releases=tuple(_release(site, name) for name in sorted(site.services, key=natural)),
     )
+
+
+def server_url(site: Site, devices: Iterable[DevicePlan]) -> str:
+    """Where nodes and operators reach the API server: the control plane's address on the fabric."""
+    assert site.kubernetes is not None
+    control_plane = next(device for device in devices if device.name == site.kubernetes.control_plane)
+    return f"https://{host(control_plane.interfaces[1].addresses[0])}:{API_SERVER_PORT}"
 
 
 def _node(device: DevicePlan) -> NodePlan:

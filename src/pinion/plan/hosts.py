@@ -13,6 +13,7 @@ from pinion.plan.concerns.accelerator import accelerator
 from pinion.plan.concerns.base import base
 from pinion.plan.concerns.container_runtime import container_runtime
 from pinion.plan.concerns.cpu_isolation import cpu_isolation
+from pinion.plan.concerns.edge_cluster import edge_cluster
 from pinion.plan.concerns.edge_runtime import edge_runtime
 from pinion.plan.concerns.firewall import firewall
 from pinion.plan.concerns.gpu_driver import gpu_driver
@@ -44,6 +45,7 @@ CONCERNS: tuple[Callable[[HostContext], Concern | None], ...] = (
     pi_tuning,
     power_thermal,
     accelerator,
+    edge_cluster,  # before what may run as its pod
     edge_runtime,
     model_store,  # after it: who fetches a model has somebody to tell
     gpu_tuning,

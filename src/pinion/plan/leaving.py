@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from pinion.plan.compile import plan
-from pinion.plan.concerns import edge_runtime, identity, model_store, site_ca
+from pinion.plan.concerns import edge_cluster, edge_runtime, identity, model_store, site_ca
 from pinion.plan.model import HostPlan, Plan
 from pinion.site.model import Site
 
@@ -17,6 +17,7 @@ HAILO_STORE = "/var/lib/hailo-ollama"
 DATA: tuple[tuple[str | None, tuple[str, ...], bool], ...] = (
     (identity.NAME, (identity.FOLDER, identity.TOKEN_FILE), True),
     (site_ca.NAME, (site_ca.FOLDER, site_ca.DATA), True),
+    (edge_cluster.NAME, (edge_cluster.BOOTSTRAP_FILE, edge_cluster.PKI, edge_cluster.KUBECONFIG), True),
     (None, (NOTES,), True),
     (model_store.NAME, (model_store.FOLDER,), False),
     (edge_runtime.NAME, (HAILO_STORE,), False),

@@ -281,11 +281,22 @@ class HostMaterial(Planned):
     """What only the operator's machine has, or makes for this one run: *placeholder* in a file's content gives way to it in the request.
 
     *kind* says what: of the authority of *site* its root certificate, that one's SHA-256, the intermediate with its key, the public key
-    that tokens are checked with, or a one-time token for a certificate with *names* from the authority at the URL *authority*.
+    that tokens are checked with, or a one-time token for a certificate with *names* from the authority at the URL *authority*. Of the
+    cluster whose API server is at the URL *authority*: the certificate of its authority, or a token for the node *names* to join with. The
+    latter leaves something in the cluster, and is made only for a host that says that it needs it.
     """
 
     placeholder: str
-    kind: Literal["root", "fingerprint", "intermediate", "intermediate-key", "provisioner", "token"]
+    kind: Literal[
+        "root",
+        "fingerprint",
+        "intermediate",
+        "intermediate-key",
+        "provisioner",
+        "token",
+        "cluster-authority",
+        "cluster-token",
+    ]
     site: str
     authority: str = ""
     names: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from pinion.site.node_concerns import (
     Accelerator,
     ContainerRuntime,
     CpuIsolation,
+    EdgeCluster,
     EdgeRuntime,
     GpuDriver,
     GpuTuning,
@@ -163,6 +164,7 @@ class Concerns(Statement):
     accelerator: Accelerator | None = says("On Pis with a HAT: the packages of its chip.", default=None)
     model_store: ModelStore | None = says("On Pis: models by digest, signed, swapped at once.", default=None)
     edge_runtime: EdgeRuntime | None = says("On Pis: the program that answers requests.", default=None)
+    edge_cluster: EdgeCluster | None = says("On Pis: a kubelet that joins the site's cluster.", default=None)
     kube_node: KubeNode | None = says("On GPU servers: the kubelet's CPU and topology managers.", default=None)
     container_runtime: ContainerRuntime | None = says(
         "On GPU servers: containerd with NVIDIA's runtime and devices by CDI.", default=None

@@ -270,7 +270,9 @@ class Kubernetes(Statement):
     """The site's cluster."""
 
     control_plane: DnsLabel = says("The management host that serves the API.")
-    pis_join: bool = says("Whether the Pis are nodes of the cluster.", default=True)
+    pis_join: bool = says(
+        "Whether the Pis are nodes of the cluster, whoever has them join; `concerns.edge_cluster` does.", default=True
+    )
     pod_prefix: str = says("Prefix of the pods' addresses.", default="10.244.0.0/16")
     service_prefix: str = says("Prefix of the services' addresses.", default="10.96.0.0/16")
 

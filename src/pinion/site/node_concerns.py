@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from pinion.site.statement import Duration, Name, Percentage, PublicKey, Statement, says
+from pinion.site.statement import ArtefactUrl, Duration, Name, Percentage, PublicKey, Sha256, Statement, says
 
 
 class PiTuning(Statement):
@@ -200,3 +200,46 @@ class EdgeRuntime(Statement):
         "Cores that it may use. Unstated: all but one, which the router and the system keep.", default=None
     )
     memory: Percentage = says("Share of the board's memory that it may use.", default="75%")
+
+
+class ProgramSource(Statement):
+    """Where a program is had from, and how it is known to be the right one."""
+
+    url: ArtefactUrl = says("Its address, such as that of Kubernetes' release binary for the board's architecture.")
+    sha256: Sha256 = says("Its SHA-256, in lower-case hex.")
+
+
+#: registry/repository:tag, or @sha256:digest (OCI distribution specification), all of it stated.
+ImageReference = Annotated[
+    str,
+    StringConstraints(
+        max_length=255,
+        pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9][a-z0-9._-]*)+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}|@sha256:[0-9a-f]{64})$",
+    ),
+]
+
+
+class EdgeCluster(Statement):
+    """The Pis join the site's cluster as nodes, and `edge_runtime` runs as a pod there and not as a service of systemd.
+
+    Needs `kubernetes` with `pis_join`, and `pi_boot` on Raspberry Pi OS.
+    """
+
+    program: ProgramPath | None = says(
+        "Where the kubelet lies. Unstated: /usr/bin/kubelet, where Kubernetes' Debian package `kubelet` puts it.",
+        default=None,
+    )
+    source: ProgramSource | None = says(
+        "Where the kubelet is fetched from, instead of `program`; it is fetched again whenever it is not this one.",
+        default=None,
+    )
+    pause: ImageReference = says(
+        "Image of the containers that hold a pod's namespaces; also the empty root of the edge runtime's, which sees the host's programs. "
+        "A site that cannot reach Kubernetes' registry names its own.",
+        default="registry.k8s.io/pause:3.10",
+    )
+    system_memory_mib: Annotated[int, Field(ge=128, le=16384)] = says(
+        "Memory that pods may not have: the system's, containerd's and the kubelet's, in MiB. K3s asks for 512 MiB for a node without "
+        "pods (K3s documentation, Requirements).",
+        default=512,
+    )

@@ -26,6 +26,22 @@ NODE_CONCERNS = (
     "container_runtime",
     "kube_node",
 )
+#: What dc-rack-12 would state beside its own to have a cluster that its Pis join.
+JOINED: dict[str, Any] = {
+    "management_hosts": {
+        "mgmt-1": {
+            "profile": "generic-1u-2x10gbase-t",
+            "rack": "r12",
+            "unit": 40,
+            "network": "management",
+            "fabric_network": "control",
+            "port": "tor-1 Ethernet48",
+        }
+    },
+    "kubernetes": {"control_plane": "mgmt-1"},
+}
+#: The concerns that have a page and a golden text of what a host of dc-rack-12 gets.
+PAGES = (*NODE_CONCERNS, "edge_cluster")
 
 
 #: What has no default.
@@ -43,6 +59,12 @@ def stated(site: Path = DC, concerns: dict[str, Any] | None = None, **changes: o
         else concerns
     )
     return planned(site, concerns=chosen, **changes)
+
+
+def shown(name: str) -> tuple[HostPlan, Concern]:
+    """The first host of dc-rack-12 that has the concern *name*, with the defaults, and the concern."""
+    plan = stated() if name in NODE_CONCERNS else stated(DC, {name: NEEDED.get(name, {})}, **JOINED)
+    return next((host, host.concerns[name]) for host in plan.hosts if name in host.concerns)
 
 
 #: Those that a machine of the lab can have.

@@ -18,7 +18,7 @@ from unit.hosts.sites import REPOSITORY
 
 from pinion.drivers.hosts.answers import HostResult, collect
 from pinion.drivers.hosts.bundle import COMMAND, standard_input
-from pinion.plan.model import Concern, HostDirectory, HostFile, HostKernelArgument
+from pinion.plan.model import Concern, HostDirectory, HostFile, HostKernelArgument, HostMaterial
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace needs root")
 
@@ -219,3 +219,89 @@ def test_a_run_that_waits_in_vain_names_the_one_at_work(tmp_path: Path) -> None:
     )
     bench.run()
     assert "another run is at work on this host since noon (process 1, somebody)" in bench.said()
+
+
+# --- what is made on demand -------------------------------------------------------------------------------------------
+
+SERVER = "https://10.1.2.3:6443"
+CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+#: Keeps what it is given, and does what a cluster does: nothing that shows.
+KUBECTL = "#!/bin/sh\ncat >>{folder}/given\necho >>{folder}/given\nexit {code}\n"
+JOINS = Concern(
+    name="first",
+    files=(
+        HostFile(path="/run/t/a.conf", content="hello\n"),
+        HostFile(
+            path="/run/t/ca.pem",
+            content="@ca@",
+            materials=(HostMaterial(placeholder="@ca@", kind="cluster-authority", site="s", authority=SERVER),),
+        ),
+        HostFile(
+            path="/run/t/token",
+            content="token @t@\n",
+            mode="0600",
+            secret=True,
+            unless="test -e /run/t/joined",
+            materials=(
+                HostMaterial(placeholder="@t@", kind="cluster-token", site="s", authority=SERVER, names=("here",)),
+            ),
+        ),
+    ),
+)
+
+
+def with_cluster(folder: Path, *, code: int = 0, server: str = SERVER) -> tuple[Bench, dict[str, str]]:
+    """A bench whose operator has a kubeconfig and a kubectl that ends with *code*."""
+    bench = Bench(folder)
+    (folder / "bin/kubectl").write_text(KUBECTL.format(folder=folder, code=code))
+    (folder / "bin/kubectl").chmod(0o755)
+    (folder / "ca.pem").write_text(CA)
+    cluster = {"name": "c", "cluster": {"server": server, "certificate-authority": "ca.pem"}}
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    document = {"current-context": "x", "contexts": [context], "clusters": [cluster], "users": []}
+    (folder / "kubeconfig").write_text(json.dumps(document))
+    return bench, {"PINION_KUBECONFIG": str(folder / "kubeconfig")}
+
+
+def made(folder: Path) -> list[dict[str, Any]]:
+    """The Secrets that were made."""
+    given = folder / "given"
+    return [json.loads(line) for line in given.read_text().splitlines() if line] if given.exists() else []
+
+
+@pytest.mark.parametrize("by", ["ansible", "pyinfra"])
+def test_a_token_is_made_for_a_host_that_needs_one_and_for_no_other(tmp_path: Path, by: str) -> None:
+    bench, named = with_cluster(tmp_path)
+    check = "--check --diff" if by == "ansible" else "deploys/site.py --dry --diff"
+    foretold = bench.converge(by, JOINS, arguments=check, **named)
+    bench.then(f"test ! -e {tmp_path}/given && test ! -e /run/t/token")
+    first = bench.converge(by, JOINS, PINION_RUN="run-1", **named)
+    bench.then(
+        f"cp /run/t/token {tmp_path}/placed && stat -c %a /run/t/token | grep -qx 600 && grep -q BEGIN /run/t/ca.pem"
+    )
+    bench.then("touch /run/t/joined && rm /run/t/token")
+    again = bench.converge(OTHER[by], JOINS, PINION_RUN="run-2", **named)
+    bench.then("test ! -e /run/t/token && ! grep -rq '\"run-2\"' /var/lib/pinion")
+    bench.run()
+    subjects = ["first /run/t/a.conf", "first /run/t/ca.pem", "first /run/t/token"]
+    assert bench.subjects(foretold) == bench.subjects(first) == subjects
+    assert (bench.subjects(again), bench.result(again).errors) == ([], [])
+    (secret,) = made(tmp_path)
+    parts = secret["stringData"]
+    token = f"{parts['token-id']}.{parts['token-secret']}"
+    assert (tmp_path / "placed").read_text() == f"token {token}\n"
+    assert parts["token-secret"] not in bench.said()
+
+
+@pytest.mark.parametrize("by", ["ansible", "pyinfra"])
+def test_a_cluster_that_refuses_is_told_and_nothing_is_placed(tmp_path: Path, by: str) -> None:
+    bench, named = with_cluster(tmp_path, code=1)
+    code = {"ansible": 2, "pyinfra": 1}[by]
+    refused = bench.converge(by, JOINS, expect=code, **named)
+    unnamed = bench.converge(by, JOINS, expect=code)
+    bench.then("test ! -e /run/t/a.conf && test ! -e /run/t/token")
+    bench.run()
+    assert "no token could be made" in bench.result(refused).errors[0]
+    assert "PINION_KUBECONFIG" in bench.result(unnamed).errors[0]
+    (secret,) = made(tmp_path)
+    assert secret["stringData"]["token-secret"] not in bench.said()

@@ -31,6 +31,7 @@ def check(read: dict[str, Any]) -> None:
     cri = read["plugins"][CRI]
     assert cri["enable_cdi"] is True
     assert cri["cdi_spec_dirs"] == list(CDI_FOLDERS)
+    assert cri["cni"]["bin_dir"] == "/opt/cni/bin"
     assert cri["containerd"]["default_runtime_name"] == "runc"
     runtimes = cri["containerd"]["runtimes"]
     assert set(runtimes) == {"runc", "nvidia"}

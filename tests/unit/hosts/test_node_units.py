@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from unit.hosts.nodes import stated
+from unit.hosts.nodes import JOINED, NEEDED, stated
 from unit.hosts.sites import DC, LAB
 
 from pinion.plan.model import HostPlan
@@ -15,14 +16,22 @@ from pinion.plan.model import HostPlan
 UNITS = "/etc/systemd/system/"
 
 
-def _hosts() -> list[HostPlan]:
+def _alone() -> list[HostPlan]:
     return [host for plan in (stated(DC), stated(LAB)) for host in plan.hosts]
 
 
+def _joined() -> list[HostPlan]:
+    """With Pis that join the cluster: some of their units are others of the same name."""
+    source = {"url": "https://files.example/kubelet", "sha256": "ab" * 32}
+    needed = {name: NEEDED.get(name, {}) for name in ("model_store", "edge_runtime")}
+    return list(stated(DC, {**needed, "edge_cluster": {"source": source}}, **JOINED).hosts)
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
-def test_units_are_sound(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hosts", [_alone, _joined])
+def test_units_are_sound(tmp_path: Path, hosts: Callable[[], list[HostPlan]]) -> None:
     found: dict[str, str] = {}
-    for host in _hosts():
+    for host in hosts():
         for concern in host.concerns.values():
             for file in concern.files:
                 name = file.path.removeprefix(UNITS)
@@ -51,7 +60,7 @@ def test_units_are_sound(tmp_path: Path) -> None:
 
 def test_units_that_are_stated_are_placed_or_come_from_a_package() -> None:
     """A timer or service of ours that is to run must be one of the files of the same concern."""
-    for host in _hosts():
+    for host in (*_alone(), *_joined()):
         for concern in host.concerns.values():
             placed = {file.path.removeprefix(UNITS) for file in concern.files}
             ours = [unit.name for unit in concern.units if unit.name.startswith("pinion-")]

@@ -28,7 +28,7 @@ from pyinfra.context import state as this_state
 
 from pinion.drivers.hosts.answers import VARIABLE, Answer, append
 from pinion.drivers.hosts.bundle import COMMAND, standard_input
-from pinion.drivers.hosts.requests import WAIT, UnknownConcernError, filled, selection, task, who
+from pinion.drivers.hosts.requests import WAIT, UnknownConcernError, answered, selection, task, who
 from pinion.drivers.identity.place import AuthorityError
 
 #: How the on-host program ends when it answered: 2 is an answer with an error.
@@ -56,7 +56,7 @@ def planned(request: _Request) -> Generator[FunctionCommand, None, None]:
     executing = this_state.current_stage != StateStage.Prepare
     asked = {**request, **(task(os.environ) if executing else {"action": "check"}), "wait": WAIT, "who": who("pyinfra")}
     try:
-        answer = _ask(this_host.connector, filled(asked, os.environ))
+        answer = answered(asked, os.environ, lambda filled: _ask(this_host.connector, filled))
     except AuthorityError as error:
         answer = {"error": str(error)}
     if "error" not in answer and executing and answer["confirm"]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import getpass
 import platform
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pinion.plan.model import HostMaterial
 
 #: The environment variable that names the run for the hosts, so that `pinion converge --undo` can take it back.
 RUN_VARIABLE = "PINION_RUN"
@@ -15,6 +18,10 @@ UNDO_VARIABLE = "PINION_UNDO"
 WAIT = 300
 #: Parts of a concern that only checks and people need.
 _NOT_SENT = frozenset({"claims"})
+#: Materials that leave something behind where they are made, so they are made for hosts alone that have said that they need them.
+_ON_DEMAND = frozenset({"cluster-token"})
+#: Those that come from a cluster; the others are the authority's.
+_CLUSTERS = frozenset({"cluster-authority", "cluster-token"})
 
 
 class UnknownConcernError(ValueError):
@@ -37,13 +44,23 @@ def selection(host: Mapping[str, Any], known: Iterable[str], only: Iterable[str]
     return {"concerns": [*retired, *chosen], "whole": not names}
 
 
-def filled(request: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
+def answered(
+    request: Mapping[str, Any], variables: Mapping[str, str], ask: Callable[[dict[str, Any]], Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """What the host says when *ask* puts *request*, once more where it needs what is made on demand. Raises `AuthorityError`."""
+    answer = ask(filled(request, variables))
+    needs = answer.get("needs")
+    return ask(filled(request, variables, needs)) if needs else answer
+
+
+def filled(request: Mapping[str, Any], variables: Mapping[str, str], needed: Collection[str] = ()) -> dict[str, Any]:
     """*request* with what only the operator's machine has put into its files, from the authority that the environment *variables* name.
 
-    A token is made afresh for every request, so a request is filled at the last moment and shown to nobody. Raises `AuthorityError`.
+    A token is made afresh for every request, so a request is filled at the last moment and shown to nobody. What is made on demand is held
+    back, unless the path of its file is one of *needed*. Raises `AuthorityError`.
     """
     concerns = [
-        {**concern, "files": [_filled_file(file, variables) for file in concern["files"]]}
+        {**concern, "files": [_filled_file(file, variables, needed) for file in concern["files"]]}
         if "files" in concern
         else concern
         for concern in request["concerns"]
@@ -51,19 +68,33 @@ def filled(request: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str
     return {**request, "concerns": concerns}
 
 
-def _filled_file(file: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
+def _filled_file(file: Mapping[str, Any], variables: Mapping[str, str], needed: Collection[str]) -> dict[str, Any]:
     stated = dict(file)
     materials = stated.pop("materials", ())
     if not materials:
         return stated
-    # Only here, for cryptography takes longer to load than all the rest of a request.
-    from pinion.drivers.identity.materials import content
+    if stated["path"] not in needed and any(entry["kind"] in _ON_DEMAND for entry in materials):
+        return {**stated, "held_back": True}
     from pinion.plan.model import HostMaterial
 
     for entry in materials:
         wanted = HostMaterial.model_validate(entry)
-        stated["content"] = stated["content"].replace(wanted.placeholder, content(wanted, variables))
+        stated["content"] = stated["content"].replace(wanted.placeholder, _content(wanted, variables))
     return stated
+
+
+def _content(wanted: HostMaterial, variables: Mapping[str, str]) -> str:
+    """The text of *wanted*."""
+    if wanted.kind in _CLUSTERS:
+        from pinion.drivers.hosts import joining
+
+        if wanted.kind == "cluster-authority":
+            return joining.cluster_authority(wanted.authority, variables)
+        return joining.cluster_token(wanted.authority, wanted.names[0], variables)
+    # Only here, for cryptography takes longer to load than all the rest of a request.
+    from pinion.drivers.identity.materials import content
+
+    return content(wanted, variables)
 
 
 def task(variables: Mapping[str, str]) -> dict[str, str]:

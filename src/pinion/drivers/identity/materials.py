@@ -27,3 +27,5 @@ def content(wanted: HostMaterial, variables: Mapping[str, str]) -> str:
             return json.dumps(authority.provisioner)
         case "token":
             return tokens.enrolment(authority, wanted.authority, wanted.names)
+        case "cluster-authority" | "cluster-token":
+            raise ValueError(f"{wanted.kind} is not the authority's")

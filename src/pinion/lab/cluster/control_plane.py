@@ -58,6 +58,8 @@ def files(plan: ClusterPlan, keys: ClusterCredentials, encryption_secret: str) -
         f"{ETC}/pki/etcd-ca.crt": File(keys.etcd.certificate.read_bytes()),
         f"{ETC}/pki/ca.crt": File(keys.kubernetes.certificate.read_bytes()),
         f"{ETC}/pki/front-proxy-ca.crt": File(keys.front_proxy.certificate.read_bytes()),
+        # of nodes that ask for their certificates themselves
+        f"{ETC}/pki/ca.key": File(keys.kubernetes.key.read_bytes(), 0o600, kubernetes),
         f"{ETC}/pki/service-account.key": File(signing.read_bytes(), 0o600, kubernetes),
         f"{ETC}/pki/service-account.pub": File(signing.with_suffix(".pub").read_bytes()),
         f"{ETC}/encryption.json": File(encryption_configuration(encryption_secret), 0o600, kubernetes),
@@ -149,6 +151,7 @@ def _api_server(plan: ClusterPlan) -> str:
         "client-ca-file": f"{pki}/ca.crt",
         "authentication-config": f"{ETC}/authentication.json",
         "authorization-mode": "Node,RBAC",
+        "enable-bootstrap-token-auth": "true",
         "enable-admission-plugins": "NodeRestriction",
         "encryption-provider-config": f"{ETC}/encryption.json",
         "kubelet-certificate-authority": f"{pki}/ca.crt",
@@ -192,6 +195,10 @@ def _controller_manager(plan: ClusterPlan) -> str:
         "node-cidr-mask-size": str(NODE_PREFIX_BITS),
         "service-cluster-ip-range": plan.service_prefix,
         "root-ca-file": f"{ETC}/pki/ca.crt",
+        "cluster-signing-cert-file": f"{ETC}/pki/ca.crt",
+        "cluster-signing-key-file": f"{ETC}/pki/ca.key",
+        # removes tokens that have run out; off unless it is named
+        "controllers": "*,tokencleaner",
         "service-account-private-key-file": f"{ETC}/pki/service-account.key",
         "use-service-account-credentials": "true",
         "profiling": "false",

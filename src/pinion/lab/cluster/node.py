@@ -1,5 +1,8 @@
 """What a node runs of Kubernetes inside its lab machine: containerd, kubelet, kube-proxy and the pod network, as systemd services.
 
+A node whose host has the concern `edge_cluster` joins by that: its kubelet, its settings and its certificate are not from here. The
+machine then has the kubelet's program where a package would put it, and what sets a machine apart from a board.
+
 Invariants:
 
 * A node has the credentials of a node and no others (`system:node:NAME`, RBAC by the Node authoriser and NodeRestriction): its labels and
@@ -19,16 +22,19 @@ from pinion.lab.cluster import unit_text
 from pinion.lab.cluster.control_plane import BIN, ETC, File, credential_files, local_kubeconfig
 from pinion.lab.cluster.credentials import ClusterCredentials
 from pinion.lab.images.own import PAUSE
+from pinion.plan.concerns import edge_cluster
+from pinion.plan.kubelet import CONFIG_FOLDER
 from pinion.plan.model import ClusterPlan, NodePlan
 
 PROGRAMS = ("kubelet", "kube-proxy")
 #: Where the images' archives are shown in the machine.
 IMAGES = "/opt/pinion/images"
+KUBELET = "kubelet.service"
 UNITS = (
     "pinion-cgroups.service",
     "containerd.service",
     "pinion-images.service",
-    "kubelet.service",
+    KUBELET,
     "kube-proxy.service",
 )
 #: The kubelet's customary loopback port for its health.
@@ -80,21 +86,23 @@ done
 exec {BIN}/kubelet "$@"
 """
 _KUBELET_STARTER = "/usr/local/lib/pinion/start-kubelet"
+_START = f"/usr/bin/unshare --mount --propagation=unchanged {_KUBELET_STARTER}"
 
 
-def files(plan: ClusterPlan, node: NodePlan, keys: ClusterCredentials) -> Mapping[str, File]:
-    """Every file of *node*, by path in its machine."""
-    client, serving = keys.kubelet(node)
+def units(*, joins: bool) -> tuple[str, ...]:
+    """The units of a node; without the kubelet where the host's own concern *joins* the cluster."""
+    return tuple(unit for unit in UNITS if not (joins and unit == KUBELET))
+
+
+def files(plan: ClusterPlan, node: NodePlan, keys: ClusterCredentials, *, joins: bool) -> Mapping[str, File]:
+    """Every file of *node*, by path in its machine. *joins*: the host's own concern brings and starts the kubelet."""
     proxy = keys.user("system:kube-proxy")
     containerd = (resources("pinion.lab.cluster") / "files" / "containerd.toml").read_text().replace("@PAUSE@", PAUSE)
     return {
         f"{ETC}/pki/ca.crt": File(keys.kubernetes.certificate.read_bytes()),
-        **dict(credential_files("pki/kubelet-client", client)),
-        **dict(credential_files("pki/kubelet", serving)),
+        **(_to_join() if joins else _kubelet(plan, node, keys)),
         **dict(credential_files("pki/kube-proxy", proxy)),
-        f"{ETC}/kubelet.kubeconfig": File(local_kubeconfig(plan.server, f"system:node:{node.name}", "kubelet-client")),
         f"{ETC}/kube-proxy.kubeconfig": File(local_kubeconfig(plan.server, "system:kube-proxy", "kube-proxy")),
-        f"{ETC}/kubelet.json": File(_kubelet_configuration()),
         f"{ETC}/kube-proxy.json": File(_proxy_configuration(plan, node)),
         "/etc/containerd/config.toml": File(containerd),
         "/usr/local/lib/pinion/import-images": File(_IMPORT, 0o755),
@@ -102,16 +110,59 @@ def files(plan: ClusterPlan, node: NodePlan, keys: ClusterCredentials) -> Mappin
         "/etc/systemd/system/pinion-cgroups.service": File(_CGROUPS),
         "/etc/systemd/system/containerd.service.d/10-pinion.conf": File("[Service]\nExecStartPre=\nTimeoutStopSec=8\n"),
         "/etc/systemd/system/pinion-images.service": File(_images_unit()),
-        "/etc/systemd/system/kubelet.service": File(_kubelet_unit(node)),
         "/etc/systemd/system/kube-proxy.service": File(_proxy_unit()),
     }
 
 
+def _kubelet(plan: ClusterPlan, node: NodePlan, keys: ClusterCredentials) -> dict[str, File]:
+    """The kubelet that the lab brings and starts, with the credentials of its node."""
+    client, serving = keys.kubelet(node)
+    return {
+        **dict(credential_files("pki/kubelet-client", client)),
+        **dict(credential_files("pki/kubelet", serving)),
+        f"{ETC}/kubelet.kubeconfig": File(local_kubeconfig(plan.server, f"system:node:{node.name}", "kubelet-client")),
+        f"{ETC}/kubelet.json": File(_kubelet_configuration()),
+        f"/etc/systemd/system/{KUBELET}": File(_kubelet_unit(node)),
+    }
+
+
+def _to_join() -> dict[str, File]:
+    """A kubelet where its Debian package would put it, and what a machine of the lab must have it do otherwise than a board."""
+    settings = {"apiVersion": _KIND["apiVersion"], "kind": _KIND["kind"], **_MACHINE}
+    return {
+        edge_cluster.PACKAGED: File(f'#!/bin/sh\nexec {_START} "$@"\n', 0o755),
+        f"{CONFIG_FOLDER}/90-lab.conf": File(json.dumps(settings, indent=1)),
+    }
+
+
+_KIND = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+_NOTHING = "1Mi"
+#: What a machine of the lab cannot have as a board does.
+_MACHINE = {
+    "cgroupDriver": "cgroupfs",
+    # v1 still rules where the lab's own machine has it
+    "failCgroupV1": False,
+    "failSwapOn": False,
+    "enforceNodeAllocatable": [],
+    # memory and disk are those of the whole machine that carries the lab: not this node's to judge
+    "evictionHard": {
+        "memory.available": _NOTHING,
+        "nodefs.available": _NOTHING,
+        "imagefs.available": _NOTHING,
+        "nodefs.inodesFree": "0%",
+    },
+    "imageGCHighThresholdPercent": 100,
+    "imageGCLowThresholdPercent": 99,
+    "localStorageCapacityIsolation": False,
+    "shutdownGracePeriod": "0s",
+    "shutdownGracePeriodCriticalPods": "0s",
+}
+
+
 def _kubelet_configuration() -> str:
-    nothing = "1Mi"
     return json.dumps({
-        "apiVersion": "kubelet.config.k8s.io/v1beta1",
-        "kind": "KubeletConfiguration",
+        **_KIND,
+        **_MACHINE,
         "authentication": {
             "anonymous": {"enabled": False},
             "webhook": {"enabled": True},
@@ -124,21 +175,10 @@ def _kubelet_configuration() -> str:
         "tlsPrivateKeyFile": f"{ETC}/pki/kubelet.key",
         "tlsMinVersion": "VersionTLS13",
         "containerRuntimeEndpoint": f"unix://{_CONTAINERD}",
-        "cgroupDriver": "cgroupfs",
-        # v1 still rules where the lab's own machine has it
-        "failCgroupV1": False,
-        "failSwapOn": False,
-        "enforceNodeAllocatable": [],
-        # memory and disk are those of the whole machine that carries the lab: not this node's to judge
-        "evictionHard": {"memory.available": nothing, "nodefs.available": nothing, "imagefs.available": nothing, "nodefs.inodesFree": "0%"},
-        "imageGCHighThresholdPercent": 100,
-        "imageGCLowThresholdPercent": 99,
-        "localStorageCapacityIsolation": False,
         "maxPods": 32,
         "registerNode": True,
         "nodeStatusUpdateFrequency": "10s",
         "nodeLeaseDurationSeconds": 40,
-        "shutdownGracePeriod": "0s",
         "logging": {"verbosity": 1},
     }, indent=1)  # fmt: skip
 
@@ -177,7 +217,7 @@ def _kubelet_unit(node: NodePlan) -> str:
     }
     return unit_text.service(
         "Kubernetes node agent",
-        unit_text.command(f"/usr/bin/unshare --mount --propagation=unchanged {_KUBELET_STARTER}", flags),
+        unit_text.command(_START, flags),
         after=("containerd.service", "pinion-images.service", "pinion-cgroups.service"),
         requires=("containerd.service",),
         service=("Environment=GOGC=60", *unit_text.KEPT_RUNNING),

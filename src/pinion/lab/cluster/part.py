@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 
 from pinion.bringup.programs import ProgramMissingError, obtain
+from pinion.drivers.hosts.joining import ACCESS
 from pinion.lab.cluster import control_plane, node
 from pinion.lab.cluster.api import ClusterApi, NoAnswerError
 from pinion.lab.cluster.control_plane import ETC, File
@@ -26,6 +27,7 @@ from pinion.lab.instance import Lab
 from pinion.lab.machine import Machine
 from pinion.lab.parts import NESTED_CONTAINERS, Bind, Forward, JsonValue, MachineNeeds
 from pinion.lab.state import write_file
+from pinion.plan.concerns import edge_cluster
 from pinion.plan.model import ClusterPlan, NodePlan
 
 #: Name of the loopback forward to the API server.
@@ -64,7 +66,7 @@ class ClusterPart:
                 NESTED_CONTAINERS,
                 layer=KUBERNETES_NODE,
                 binds=(*_binds(lab.cache, node.PROGRAMS), Bind(_images_folder(lab), node.IMAGES)),
-                units=(*node.UNITS, _PODNET_UNIT),
+                units=(*node.units(joins=_joins(lab, member.name)), _PODNET_UNIT),
                 revision=_revision(),
             )
         return found
@@ -75,7 +77,8 @@ class ClusterPart:
         if plan is None:
             return
         for member in _nodes(lab, plan):
-            _credentials(lab, plan).kubelet(member)
+            if not _joins(lab, member.name):
+                _credentials(lab, plan).kubelet(member)
         try:
             obtain((*control_plane.PROGRAMS, *node.PROGRAMS), lab.say)
         except ProgramMissingError as error:
@@ -103,17 +106,20 @@ class ClusterPart:
     def ready(self, lab: Lab, machine: Machine) -> str | None:
         """The control plane: answers, and knows its nodes and users. A node: its kubelet runs with all images.
 
-        A node joins by itself as soon as the fabric lets it reach the API server, which is after the stack has configured the switch.
+        A node joins by itself as soon as the fabric lets it reach the API server, which is after the stack has configured the switch; one
+        whose host has the concern `edge_cluster`, when that is brought about.
         """
         plan = _existing_plan(lab)
         renewed = _write(machine, _files(lab, plan, machine.name))
         if machine.name == plan.control_plane:
             return self._control_plane_ready(lab, plan, machine, renewed)
+        joins = _joins(lab, machine.name)
+        ours = () if joins else (node.KUBELET,)
         if renewed:
             machine.run(["systemctl", "daemon-reload"])
-            machine.run(["systemctl", "try-restart", "kubelet.service", "kube-proxy.service", _PODNET_UNIT])
-        units = ("containerd.service", "pinion-images.service", "kubelet.service", "kube-proxy.service", _PODNET_UNIT)
-        return _inactive(machine, units) or _unwell(machine, node.KUBELET_HEALTH_PORT, "kubelet")
+            machine.run(["systemctl", "try-restart", *ours, "kube-proxy.service", _PODNET_UNIT])
+        units = ("containerd.service", "pinion-images.service", *ours, "kube-proxy.service", _PODNET_UNIT)
+        return _inactive(machine, units) or (None if joins else _unwell(machine, node.KUBELET_HEALTH_PORT, "kubelet"))
 
     def _control_plane_ready(self, lab: Lab, plan: ClusterPlan, machine: Machine, renewed: bool) -> str | None:
         if renewed:
@@ -123,8 +129,9 @@ class ClusterPart:
         if waiting := api.ready():
             return waiting
         try:
-            for document in yaml.safe_load_all((resources("pinion.lab.cluster") / "files" / "access.yaml").read_text()):
-                api.apply(document)
+            for text in (resources("pinion.lab.cluster") / "files" / "access.yaml", ACCESS):
+                for document in yaml.safe_load_all(text.read_text()):
+                    api.apply(document)
             _have_nodes(api, {member.name for member in _nodes(lab, plan)})
         except NoAnswerError as error:
             return str(error)
@@ -160,6 +167,11 @@ def _plan(lab: Lab) -> ClusterPlan | None:
     """The cluster, when its control plane is a machine of the lab."""
     plan = lab.plan.cluster
     return plan if plan is not None and plan.control_plane in lab.machines else None
+
+
+def _joins(lab: Lab, name: str) -> bool:
+    """Whether the host's own concern has it join the cluster."""
+    return any(host.name == name and edge_cluster.NAME in host.concerns for host in lab.plan.hosts)
 
 
 def _existing_plan(lab: Lab) -> ClusterPlan:
@@ -209,7 +221,7 @@ def _files(lab: Lab, plan: ClusterPlan, name: str) -> Mapping[str, File]:
         found = dict(control_plane.files(plan, keys, secret))
         address = plan.server.rpartition("//")[2].rpartition(":")[0]
     else:
-        found = dict(node.files(plan, member, keys))
+        found = dict(node.files(plan, member, keys, joins=_joins(lab, name)))
         found |= control_plane.credential_files("pki/pod-network", keys.user(POD_NETWORK))
         address = member.address
     found |= {

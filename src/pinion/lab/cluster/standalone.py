@@ -96,6 +96,7 @@ def _api_server(folder: Path, keys: ClusterCredentials, api: int, client: int) -
         f"--etcd-servers=http://127.0.0.1:{client}", "--bind-address=127.0.0.1", f"--secure-port={api}", "--advertise-address=127.0.0.1",
         f"--cert-dir={folder / 'run'}", f"--tls-cert-file={serving.certificate}", f"--tls-private-key-file={serving.key}",
         f"--client-ca-file={keys.kubernetes.certificate}", "--anonymous-auth=false", "--authorization-mode=Node,RBAC",
+        "--enable-bootstrap-token-auth",
         "--enable-admission-plugins=NodeRestriction", f"--service-cluster-ip-range={keys.plan.service_prefix}",
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
         f"--service-account-key-file={signing.with_suffix('.pub')}", f"--service-account-signing-key-file={signing}",
@@ -107,6 +108,7 @@ def _controller_manager(folder: Path, keys: ClusterCredentials, kubeconfig: Path
     return [
         f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false",
         f"--cert-dir={folder / 'run'}", f"--root-ca-file={keys.kubernetes.certificate}",
+        f"--cluster-signing-cert-file={keys.kubernetes.certificate}", f"--cluster-signing-key-file={keys.kubernetes.key}",
         f"--service-account-private-key-file={keys.service_account_key()}", "--use-service-account-credentials=true",
     ]  # fmt: skip
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pinion.plan.context import HostContext
+from pinion.plan.kubelet import CONTAINERD_CONFIG as CONFIG_FILE
+from pinion.plan.kubelet import CONTAINERD_UNIT as UNIT
+from pinion.plan.kubelet import CRI, network_plugins, runc
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostModule, HostUnit
 from pinion.plan.texts import kept_by
 
 NAME = "container_runtime"
-CONFIG_FILE = "/etc/containerd/config.toml"
-UNIT = "containerd.service"
 #: Where NVIDIA's toolkit and others describe devices (Container Device Interface specification).
 CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
 #: Of NVIDIA Container Toolkit 1.18 and later: writes the description anew when the driver or its devices change.
@@ -57,32 +58,29 @@ def container_runtime(host: HostContext) -> Concern | None:
 
 def configuration() -> str:
     """containerd-config.toml(5), version 2: what containerd 1.7 (Debian 13) reads and 2.x still understands."""
-    cri = 'plugins."io.containerd.grpc.v1.cri"'
     folders = ", ".join(f'"{folder}"' for folder in CDI_FOLDERS)
     return "\n".join(
         [
             kept_by(NAME),
             "version = 2",
             "",
-            f"[{cri}]",
+            f"[{CRI}]",
             "# containerd, docs/cri/config.md: devices by name (nvidia.com/gpu=0), described in these folders",
             "enable_cdi = true",
             f"cdi_spec_dirs = [{folders}]",
             "",
-            f"[{cri}.containerd]",
+            *network_plugins(),
+            "",
+            f"[{CRI}.containerd]",
             "# a pod that wants no GPU has nothing to do with NVIDIA's runtime; those that do name the class, or their device by CDI",
             'default_runtime_name = "runc"',
             "",
-            f"[{cri}.containerd.runtimes.runc]",
-            'runtime_type = "io.containerd.runc.v2"',
-            f"[{cri}.containerd.runtimes.runc.options]",
-            "# Kubernetes documentation, Container Runtimes: one owner of control groups, as the kubelet's cgroupDriver",
-            "SystemdCgroup = true",
+            *runc(),
             "",
             "# NVIDIA Container Toolkit, installation guide",
-            f"[{cri}.containerd.runtimes.nvidia]",
+            f"[{CRI}.containerd.runtimes.nvidia]",
             'runtime_type = "io.containerd.runc.v2"',
-            f"[{cri}.containerd.runtimes.nvidia.options]",
+            f"[{CRI}.containerd.runtimes.nvidia.options]",
             'BinaryName = "/usr/bin/nvidia-container-runtime"',
             "SystemdCgroup = true",
             "",

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 from importlib import resources
 
+from pinion.plan import edge_pod
+from pinion.plan.cluster import NODE_LABELS
+from pinion.plan.concerns.edge_cluster import joins
+from pinion.plan.concerns.model_store import FOLDER as STORE_FOLDER
 from pinion.plan.concerns.model_store import PROGRAM as STORE
 from pinion.plan.concerns.model_store import RUNTIME_SERVICE, current
 from pinion.plan.context import HostContext
 from pinion.plan.flows import edge_port
+from pinion.plan.kubelet import UNIT
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostUnit, HostUser
 from pinion.plan.programs import FOLDER as PROGRAMS
 from pinion.plan.programs import program_file, program_path
 from pinion.plan.texts import kept_by, unit_text
 from pinion.site.catalog import Board, Evidence
 from pinion.site.edge_models import served
-from pinion.site.node_concerns import EdgeRuntime
+from pinion.site.node_concerns import EdgeCluster, EdgeRuntime
 from pinion.site.quantities import fraction
 
 NAME = "edge_runtime"
@@ -26,6 +32,8 @@ PATH_UNIT = "pinion-edge-runtime.path"
 HEALTH_SERVICE = "pinion-edge-health.service"
 HEALTH_TIMER = "pinion-edge-health.timer"
 HEALTH_PROGRAM = "edge_health"
+POD_PROGRAM = "edge_pod"
+POD_FILE = "/etc/pinion/edge-pod.json"
 #: Seconds from start to the first healthy answer at most: the founding figures have 10 s for the load of a model from a HAT, and a model
 #: of 4 GiB takes a minute from an SD card of 90 MB/s.
 _START = 180
@@ -47,11 +55,17 @@ def edge_runtime(host: HostContext) -> Concern | None:
     model = served(host.site)
     if model is None:
         return None
+    if (cluster := joins(host)) is not None:
+        return _pod_concern(host, settings, cluster, board, model)
     return _concern(host, settings, _engine(host, settings, board, model), model=model)
 
 
 def llama_program(stated: Concern) -> str | None:
     """Where *stated*, an entry of a plan, starts llama.cpp's server; None where another engine serves."""
+    for file in stated.files:
+        if file.path == POD_FILE:
+            program, *words = json.loads(file.content)["pod"]["spec"]["containers"][0]["command"]
+            return str(program) if words[:1] == ["--model"] else None
     (unit,) = [file.content for file in stated.files if file.path == f"/etc/systemd/system/{SERVICE}"]
     found = re.search(r"^ExecStart=(\S+) --model ", unit, re.MULTILINE)
     return None if found is None else found[1]
@@ -65,6 +79,11 @@ def _url(host: HostContext, settings: EdgeRuntime) -> str:
     address = _address(host)
     path = "/hailo/v1/list" if settings.engine == "hailo-ollama" else "/health"
     return f"http://{f'[{address}]' if ':' in address else address}:{edge_port(settings)}{path}"
+
+
+def share(settings: EdgeRuntime, board: Board) -> tuple[int, int]:
+    """Cores and MiB of memory that it may use on *board* at most."""
+    return _cores(settings, board), int(board.memory_mib * fraction(settings.memory))
 
 
 def _cores(settings: EdgeRuntime, board: Board) -> int:
@@ -108,8 +127,8 @@ def _concern(host: HostContext, settings: EdgeRuntime, service: list[str], *, mo
     )
 
 
-def _engine(host: HostContext, settings: EdgeRuntime, board: Board, model: str) -> list[str]:
-    """How the engine is started, and what it may take."""
+def _command(host: HostContext, settings: EdgeRuntime, board: Board, model: str) -> str:
+    """How the engine is started."""
     cores = _cores(settings, board)
     if settings.engine == "llama-server":
         words = [
@@ -122,18 +141,95 @@ def _engine(host: HostContext, settings: EdgeRuntime, board: Board, model: str) 
             "/usr/bin/python3 -m pinion.services.onnx_model_server", f"--model {current(model)}", f"--host {_address(host)}",
             f"--port {settings.port}", f"--threads {cores}", f"--slots {settings.slots}",
         ]  # fmt: skip
+    return " ".join(words)
+
+
+def _environment(settings: EdgeRuntime) -> dict[str, str]:
+    if settings.engine == "llama-server":
+        return {}
+    return {"PYTHONPATH": _SERVER_FOLDER, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _engine(host: HostContext, settings: EdgeRuntime, board: Board, model: str) -> list[str]:
+    """How the engine is started, and what it may take."""
+    environment = " ".join(f"{name}={value}" for name, value in _environment(settings).items())
     return [
         "# A file that changed on the disk since it was checked is not served.",
         f"ExecStartPre={program_path(STORE)} --usable {model}",
-        f"ExecStart={' '.join(words)}",
-        *(
-            [f"Environment=PYTHONPATH={_SERVER_FOLDER} PYTHONDONTWRITEBYTECODE=1"]
-            if settings.engine != "llama-server"
-            else []
-        ),
+        f"ExecStart={_command(host, settings, board, model)}",
+        *([f"Environment={environment}"] if environment else []),
         "PrivateDevices=yes",
         *_limits(settings, board),
     ]
+
+
+def _pod_concern(host: HostContext, settings: EdgeRuntime, cluster: EdgeCluster, board: Board, model: str) -> Concern:
+    """The runtime as a pod of the host's kubelet; units of the same names place it and take it away."""
+    url, onnx, address = _url(host, settings), settings.engine == "onnx-model-server", _address(host)
+    cores, memory = share(settings, board)
+    runtime = edge_pod.Runtime(
+        command=_command(host, settings, board, model).split(),
+        environment=_environment(settings),
+        image=cluster.pause,
+        address=address,
+        port=settings.port,
+        health="/health",
+        models=STORE_FOLDER,
+        cores=cores,
+        memory=memory,
+        start=_START,
+    )
+    told = {
+        "pod": edge_pod.pod(runtime, NODE_LABELS[host.kind]),
+        "placed": edge_pod.PLACED,
+        "if_there": edge_pod.if_there(),
+        "model": current(model),
+        "address": address,
+        "port": settings.port,
+    }
+    return Concern(
+        name=NAME,
+        packages=_SERVER_PACKAGES if onnx else (),
+        files=(
+            program_file(HEALTH_PROGRAM),
+            program_file(POD_PROGRAM, restart=(SERVICE,)),
+            *(_server_files() if onnx else ()),
+            HostFile(path=POD_FILE, content=json.dumps(told, indent=1) + "\n", restart=(SERVICE,)),
+            HostFile(
+                path=f"/etc/systemd/system/{SERVICE}", content=_pod_service(settings, url, model), restart=(SERVICE,)
+            ),
+            HostFile(path=f"/etc/systemd/system/{PATH_UNIT}", content=_path(model), restart=(PATH_UNIT,)),
+        ),
+        units=(HostUnit(name=PATH_UNIT, enabled=True, active=True),),
+        claims=_claims(settings, url, pod=True),
+    )
+
+
+def _pod_service(settings: EdgeRuntime, url: str, model: str) -> str:
+    program = program_path(POD_PROGRAM)
+    return unit_text(
+        NAME,
+        Unit=[
+            f"Description=Edge runtime as a pod: {settings.engine} with the model {model}",
+            f"After={UNIT}",
+            f"PartOf={PATH_UNIT}",
+            "StartLimitIntervalSec=0",
+        ],
+        Service=[
+            "Type=oneshot",
+            "RemainAfterExit=yes",
+            "# A file that changed on the disk since it was checked is not served.",
+            f"ExecStartPre={program_path(STORE)} --usable {model}",
+            f"ExecStart={program} place",
+            "# Started means that it answers.",
+            f"ExecStartPost={program_path(HEALTH_PROGRAM)} --wait {_START} {url}",
+            f"TimeoutStartSec={_START + 20}s",
+            f"ExecStop={program} remove",
+            "TimeoutStopSec=60s",
+            "Restart=on-failure",
+            "RestartSec=5s",
+        ],
+    )
 
 
 def _hailo(settings: EdgeRuntime, board: Board) -> list[str]:
@@ -149,12 +245,12 @@ def _hailo(settings: EdgeRuntime, board: Board) -> list[str]:
 
 
 def _limits(settings: EdgeRuntime, board: Board) -> list[str]:
-    memory = int(board.memory_mib * fraction(settings.memory))
+    cores, memory = share(settings, board)
     return [
-        f"# {settings.memory} of the {board.memory_mib} MiB of a {board.model}; {_cores(settings, board)} of its {board.cores} cores.",
+        f"# {settings.memory} of the {board.memory_mib} MiB of a {board.model}; {cores} of its {board.cores} cores.",
         f"MemoryMax={memory}M",
         "MemorySwapMax=0",
-        f"CPUQuota={_cores(settings, board) * 100}%",
+        f"CPUQuota={cores * 100}%",
         "TasksMax=256",
     ]
 
@@ -282,7 +378,7 @@ def _server_files() -> tuple[HostFile, ...]:
     )
 
 
-def _claims(settings: EdgeRuntime, url: str) -> tuple[HostClaim, ...]:
+def _claims(settings: EdgeRuntime, url: str, *, pod: bool = False) -> tuple[HostClaim, ...]:
     address = url.split("/")[2]
     port = edge_port(settings)
     answers = f"{program_path(HEALTH_PROGRAM)} --wait {_LOAD} {url}"
@@ -294,7 +390,9 @@ def _claims(settings: EdgeRuntime, url: str) -> tuple[HostClaim, ...]:
             command=f"{answers} && echo yes",
             expected="yes",
         ),
-        HostClaim(name="fenced", claim="the edge runtime runs with", command=show, expected=f"{USER} strict yes"),
+        _fenced_pod(port, answers)
+        if pod
+        else HostClaim(name="fenced", claim="the edge runtime runs with", command=show, expected=f"{USER} strict yes"),
         HostClaim(
             name="listens",
             claim=f"what listens on port {port} does so at",
@@ -302,4 +400,17 @@ def _claims(settings: EdgeRuntime, url: str) -> tuple[HostClaim, ...]:
             command=f"{answers} >/dev/null; ss -Hltn 'sport = :{port}' | awk '{{print $4}}' | sort -u | tr '\\n' ' ' | sed 's/ $//'",
             expected=address,
         ),
+    )
+
+
+def _fenced_pod(port: int, answers: str) -> HostClaim:
+    """As the kernel says of the process that listens: its user, its capabilities, no new privileges, system calls filtered, its root."""
+    process = f"$(ss -Hltnp 'sport = :{port}' | sed -n 's/.*,pid=\\([0-9]*\\),.*/\\1/p' | head -n 1)"
+    status = "awk '/^(Uid|CapEff|NoNewPrivs|Seccomp):/ {print $2}' /proc/$process/status"
+    root = "awk '$5 == \"/\" {print $6}' /proc/$process/mountinfo | cut -d, -f1"
+    return HostClaim(
+        name="fenced",
+        claim="the edge runtime runs as user, with capabilities, no new privileges, filtered calls, a root that is",
+        command=f"{answers} >/dev/null; process={process}; {{ {status}; {root}; }} | paste -sd ' '",
+        expected=f"{edge_pod.USER} 0000000000000000 1 2 ro",
     )

@@ -5,24 +5,20 @@ The cores that it reserves are those that `cpu_isolation` keeps from workloads, 
 
 from __future__ import annotations
 
-import json
-
-from pinion.plan import numa
+from pinion.plan import kubelet, numa
 from pinion.plan.concerns.cpu_isolation import divided
 from pinion.plan.context import HostContext
+from pinion.plan.kubelet import CONFIG_FOLDER, UNIT
 from pinion.plan.model import Concern, HostClaim, HostFile
 from pinion.plan.texts import kept_by
 from pinion.site.node_concerns import KubeNode
 
 NAME = "kube_node"
-#: kubelet(1), --config-dir: files that end so are merged over --config, in lexical order.
-CONFIG_FOLDER = "/etc/kubernetes/kubelet.conf.d"
 CONFIG_FILE = f"{CONFIG_FOLDER}/60-pinion.conf"
 #: Read by the unit of the kubelet's package (10-kubeadm.conf).
 DEFAULTS_FILE = "/etc/default/kubelet"
 #: The kubelet refuses to start when its policy or its reserved cores are others than those in here.
-CHECKPOINT = "/var/lib/kubelet/cpu_manager_state"
-UNIT = "kubelet.service"
+CHECKPOINT = f"{kubelet.DATA}/cpu_manager_state"
 
 
 def kube_node(host: HostContext) -> Concern | None:
@@ -58,19 +54,13 @@ def kube_node(host: HostContext) -> Concern | None:
 
 
 def configuration(settings: KubeNode, division: numa.Division) -> str:
-    """A KubeletConfiguration (kubelet.config.k8s.io/v1beta1) with what this concern decides and nothing else."""
-    return (
-        json.dumps(
-            {
-                "apiVersion": "kubelet.config.k8s.io/v1beta1",
-                "kind": "KubeletConfiguration",
-                "reservedSystemCPUs": numa.text(division.housekeeping),
-                "cpuManagerPolicy": "static",
-                "cpuManagerPolicyOptions": {"full-pcpus-only": "true"},
-                "topologyManagerPolicy": settings.topology_policy,
-                "topologyManagerScope": settings.topology_scope,
-            },
-            indent=1,
-        )
-        + "\n"
+    """A KubeletConfiguration with what this concern decides and nothing else."""
+    return kubelet.configuration(
+        {
+            "reservedSystemCPUs": numa.text(division.housekeeping),
+            "cpuManagerPolicy": "static",
+            "cpuManagerPolicyOptions": {"full-pcpus-only": "true"},
+            "topologyManagerPolicy": settings.topology_policy,
+            "topologyManagerScope": settings.topology_scope,
+        }
     )

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pinion.site.catalog import Board, NumaMap, Platform
+from pinion.site.errors import Path
 from pinion.site.model import GpuServer, PiGroup
-from pinion.site.node_concerns import CpuIsolation, PiBoot
+from pinion.site.node_concerns import CpuIsolation, EdgeCluster, PiBoot
 from pinion.site.quantities import fraction, seconds
 from pinion.site.rules.facts import Facts
 
-PI_CONCERNS = ("pi_boot", "pi_tuning", "power_thermal", "accelerator", "model_store", "edge_runtime")
+PI_CONCERNS = ("pi_boot", "pi_tuning", "power_thermal", "accelerator", "model_store", "edge_runtime", "edge_cluster")
 GPU_CONCERNS = ("gpu_tuning", "cpu_isolation", "nic_tuning", "gpu_driver", "container_runtime", "kube_node")
 #: The platform whose firmware reads config.txt and cmdline.txt as they are; plain Debian makes them by a package of its own.
 FIRMWARE_PLATFORM = "raspberry-pi-os"
+#: Share of a board's memory beyond which a kubelet evicts pods (`evictionHard` of the concern edge_cluster), and the least that a pod
+#: network, a proxy and one small pod can do with, in MiB.
+_NOT_EVICTED, _LEAST_FOR_PODS = 0.95, 128
 #: Oftener, and the board is busy with watching itself; less often, and a router learns of heat when the node is slow already.
 _INTERVAL = ("5s", "5min")
 
@@ -49,6 +53,33 @@ def check(facts: Facts) -> None:
         facts.report.on("NODE-014", ("concerns", "gpu_driver", "mps"))
     if stated.kube_node is not None and not facts.has(("concerns", "cpu_isolation")):
         facts.report.on_key("NODE-007", ("concerns", "kube_node"))
+    if stated.edge_cluster is not None:
+        _edge_cluster(facts, stated.edge_cluster)
+
+
+def _edge_cluster(facts: Facts, stated: EdgeCluster) -> None:
+    where: Path = ("concerns", "edge_cluster")
+    cluster = facts.site.kubernetes
+    if cluster is None and not facts.has(("kubernetes",)):
+        facts.report.on_key("NODE-015", where)
+    if cluster is not None and not cluster.pis_join:
+        facts.report.on("NODE-016", ("kubernetes", "pis_join"))
+    if stated.program is not None and stated.source is not None:
+        facts.report.on_key("NODE-018", (*where, "source"))
+    runtime = facts.site.concerns.edge_runtime
+    if runtime is not None and runtime.engine == "hailo-ollama":
+        facts.report.on("NODE-020", ("concerns", "edge_runtime", "engine"))
+    for name, group, board in _boards(facts):
+        if group.platform == FIRMWARE_PLATFORM and not facts.has(("concerns", "pi_boot")):
+            facts.report.on_key("NODE-017", where, group=name)
+        kept = stated.system_memory_mib + (
+            int(board.memory_mib * fraction(runtime.memory)) if runtime is not None else 0
+        )
+        left = int(board.memory_mib * _NOT_EVICTED) - kept
+        if left < _LEAST_FOR_PODS:
+            facts.report.on_key(
+                "NODE-019", where, group=name, board=group.board, memory=board.memory_mib, kept=kept, left=max(left, 0)
+            )
 
 
 def _boards(facts: Facts) -> Iterator[tuple[str, PiGroup, Board]]:

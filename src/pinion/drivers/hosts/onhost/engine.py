@@ -25,7 +25,8 @@ Work = list[tuple[Concern, Journal]]
 @dataclass(frozen=True, slots=True)
 class Report:
     """What a run found and did. *confirm* names the concerns that ask for `confirm` over a fresh login; *waited* are seconds spent behind
-    another run. *reboot* is what waits for the next boot, *notes* is what stays although its concern is gone, and why.
+    another run. *reboot* is what waits for the next boot, *notes* is what stays although its concern is gone, and why. *needs* are files
+    that the host needs and whose content was held back: nothing was done then, and the same request is to be put again with it.
     """
 
     changes: tuple[Change, ...]
@@ -33,6 +34,7 @@ class Report:
     waited: float = 0.0
     reboot: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, object]:
         """The report as JSON data."""
@@ -79,6 +81,12 @@ def check(machine: Machine, wanted: Sequence[Concern], *, whole: bool = False) -
     found = run.read()
     changes = [change for concern, journal in run.work for change in run.diff(concern, found, journal)]
     return _report(machine, run, changes, waited=0.0)
+
+
+def needed(machine: Machine, wanted: Sequence[Concern]) -> tuple[str, ...]:
+    """The files of *wanted* whose content is held back and which the host cannot do without."""
+    held_back = (file for concern in wanted for file in concern.files if file.held_back)
+    return tuple(file.path for file in held_back if file.unless is None or not machine.commands.holds(file.unless))
 
 
 def converge(

@@ -55,6 +55,7 @@ def freeze(concern: Concern, keep: Callable[[str], str]) -> dict[str, Any]:
     """*concern* as JSON data; *keep* puts the content of a secret file into the vault and names it."""
     data: dict[str, Any] = json.loads(json.dumps(asdict(concern)))
     for entry, file in zip(data["files"], concern.files, strict=True):
+        del entry["held_back"]  # of the request, not of the concern
         if file.unless is not None:  # used up by now, and another one in every run
             entry["content"] = ""
         elif file.secret:

@@ -49,6 +49,8 @@ def answer(request: Mapping[str, Any], machine: Machine) -> engine.Report:
     if action == "check":
         return engine.check(machine, asked, whole=whole)
     if action == "apply":
+        if needs := engine.needed(machine, asked):
+            return engine.Report((), needs=needs)
         return engine.converge(machine, asked, wait=wait, who=who, whole=whole, name=run)
     if action == "undo":
         return engine.undo(machine, names, wait=wait, who=who, name=run)

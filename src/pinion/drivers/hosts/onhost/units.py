@@ -41,6 +41,9 @@ class Systemd:
         elif now.enabled != unit.enabled:
             # What is enabled matters at the next boot, and systemd has read the unit's file by now: no reload of everything for a link.
             run(["systemctl", "--no-reload", "enable" if unit.enabled else "disable", "--", unit.name])
+            if self.read([unit.name])[unit.name].enabled != unit.enabled:
+                # A unit that another one names is held by systemd, with what it had read of it.
+                run(["systemctl", "daemon-reload"])
         if now.active != unit.active:
             run(["systemctl", "start" if unit.active else "stop", "--", unit.name], seconds=CHANGE_SECONDS)
 

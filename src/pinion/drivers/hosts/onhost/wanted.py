@@ -37,7 +37,7 @@ class Directory:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """See `pinion.plan.model.HostFile`; *mode* is a number here."""
+    """See `pinion.plan.model.HostFile`; *mode* is a number here. One that is *held back* has its content made when the host needs it."""
 
     path: str
     owner: str
@@ -52,6 +52,7 @@ class File:
     needs_reboot: bool = False
     secret: bool = False
     unless: str | None = None
+    held_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,7 @@ def _file(entry: Mapping[str, Any]) -> File:
         needs_reboot=entry["needs_reboot"],
         secret=entry["secret"],
         unless=entry.get("unless"),
+        held_back=bool(entry.get("held_back", False)),
     )
 
 

@@ -1,0 +1,258 @@
+"""Pis that join the cluster by the concern `edge_cluster` and serve there: a real API server that approves and signs, real kubelets in two
+machines, and llama.cpp's server as a pod of theirs; and back to a service of systemd when the concern goes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from lab.hosts_rack import REPOSITORY, kill_tree
+from lab.serving_rack import ServingRack, reference
+
+from pinion.drivers.hosts.joining import GROUP
+from pinion.lab.images.own import PAUSE
+from pinion.lab.state import cache_root
+from pinion.plan.concerns.edge_cluster import BOOTSTRAP_FILE, CERTIFICATE, CONFIG_FILE, JOIN_FILE, NAME
+from pinion.plan.concerns.edge_runtime import POD_FILE, SERVICE
+from pinion.plan.edge_pod import PODS
+from pinion.plan.kubelet import DATA, UNIT
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and mounts need root"),
+]
+
+POD = "app.kubernetes.io/name=edge-runtime"
+
+
+@dataclass(frozen=True)
+class JoiningRack(ServingRack):
+    """A control plane on the management host, and two Pis that no lab has made nodes."""
+
+    PARTS = "switch,cluster,models"
+
+    @classmethod
+    def make(cls, folder: Path, name: str) -> JoiningRack:
+        made = super().make(folder, name)
+        rack = cls(made.instance, made.folder)
+        stated = yaml.safe_load(rack.site.read_text())
+        stated["kubernetes"] = {"control_plane": "mgmt-1"}
+        stated["concerns"][NAME] = {"pause": PAUSE}
+        rack.site.write_text(yaml.safe_dump(stated, sort_keys=False))
+        return rack
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """With kubectl, as `bin/pinion-env` has it."""
+        inherited = super().environment
+        return {**inherited, "PATH": f"{cache_root() / 'bin'}:{inherited['PATH']}"}
+
+    def kubectl(self, *argv: str) -> str:
+        """Run kubectl as the cluster's administrator."""
+        kubeconfig = json.loads(self.store.endpoints.read_text())["kubernetes"]["admin_kubeconfig"]
+        return self.inside("kubectl", "--kubeconfig", str(kubeconfig), *argv).stdout
+
+    def objects(self, *what: str) -> Sequence[dict[str, Any]]:
+        """Objects of the cluster."""
+        found: Sequence[dict[str, Any]] = json.loads(self.kubectl("get", *what, "-o", "json"))["items"]
+        return found
+
+    def joins(self, by: str, name: str) -> int:
+        """Have *name* join, with all checks of the concern held; how many things changed."""
+        answer = self.converge(by, "--limit", name)
+        assert (answer["failed"], answer["stopped"]) == ([], [])
+        return int(answer["changed"])
+
+    def engine(self, name: str) -> int:
+        """The process that listens on *name*."""
+        return int(self.on(name, "ss -Hltnp 'sport = :8080' | sed -n 's/.*,pid=\\([0-9]*\\),.*/\\1/p' | head -n 1"))
+
+    def serves_again(self, name: str, seconds: float = 60) -> None:
+        """*name* serves before long."""
+        deadline = time.monotonic() + seconds
+        while not self.serves(name):
+            assert time.monotonic() < deadline, f"{name} does not serve after {seconds} s"
+            time.sleep(0.5)
+
+    @staticmethod
+    def ready(pods: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What *pods* say of being ready."""
+        return [entry for pod in pods for entry in pod["status"]["conditions"] if entry["type"] == "Ready"]
+
+    def tokens(self) -> list[str]:
+        """The tokens that were made and that the cluster still has, as their bearers show them."""
+        found = self.objects("secrets", "-n", "kube-system", "-l", "pinion/node")
+        keys = "data", "token-id", "token-secret"
+        assert all({*keys[1:]} <= entry[keys[0]].keys() for entry in found)
+        return [entry["metadata"]["labels"]["pinion/node"] for entry in found]
+
+
+@pytest.fixture(scope="module")
+def rack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JoiningRack]:
+    """One running instance: pi-01 has joined by Ansible, pi-02 by pyinfra; before, neither had a kubelet.
+
+    Of pi-01 there was a Node object that somebody else had labelled (the stack); of pi-02 there was none.
+    """
+    made = JoiningRack.make(tmp_path_factory.mktemp("edge-cluster"), "t-edgek8s")
+    try:
+        made.up()
+        for name in ("pi-01", "pi-02"):
+            assert (
+                made.on(name, f"systemctl is-active {UNIT}; test -e {CERTIFICATE} && echo there; true") == "inactive\n"
+            )
+        made.kubectl("label", "node", "pi-01", "edge=pi", "arch=arm64")
+        made.kubectl("delete", "node", "pi-02")
+        assert made.joins("ansible", "pi-01") > 0
+        assert made.joins("pyinfra", "pi-02") > 0
+        yield made
+    finally:
+        made.run("down", "--purge", expect=None)
+
+
+def test_both_are_ready_with_the_plans_labels(rack: JoiningRack) -> None:
+    nodes = {item["metadata"]["name"]: item for item in rack.objects("nodes", "-l", "edge=pi,arch=arm64")}
+    assert set(nodes) == {"pi-01", "pi-02"}
+    for node in nodes.values():
+        assert node["status"]["nodeInfo"]["kubeletVersion"] == "v1.34.2"
+        assert any(entry["type"] == "Ready" and entry["status"] == "True" for entry in node["status"]["conditions"])
+    rack.checks_hold("pi-01", "pi-02")
+
+
+def test_each_asked_for_its_own_certificate_and_the_cluster_signed_it(rack: JoiningRack) -> None:
+    requests = rack.objects("csr")
+    signed = [entry for entry in requests if entry["status"].get("certificate")]
+    assert {entry["spec"]["signerName"] for entry in signed} == {"kubernetes.io/kube-apiserver-client-kubelet"}
+    assert len(signed) == 2
+    for entry in signed:
+        assert entry["spec"]["username"].startswith("system:bootstrap:")
+        assert GROUP in entry["spec"]["groups"]
+        assert [condition["type"] for condition in entry["status"]["conditions"]] == ["Approved"]
+    ca = rack.store.root / "pki/kubernetes/ca.crt"
+    for name in ("pi-01", "pi-02"):
+        certificate = rack.on(name, f"openssl x509 -in {CERTIFICATE}")
+        said = rack.inside("openssl", "verify", "-CAfile", str(ca), "/dev/stdin", given=certificate).stdout
+        assert said.strip().endswith("OK")
+
+
+def test_who_is_there_needs_no_token_and_either_finds_nothing_to_do(rack: JoiningRack) -> None:
+    before = sorted(rack.tokens())
+    assert before == ["pi-01", "pi-02"]
+    assert rack.joins("pyinfra", "pi-01") == 0
+    assert rack.joins("ansible", "pi-02") == 0
+    answer = rack.converge("ansible", "--limit", "pi-0*", "--check")
+    assert answer["changed"] == 0
+    assert sorted(rack.tokens()) == before
+
+
+def test_no_token_is_left_anywhere(rack: JoiningRack) -> None:
+    secrets = rack.objects("secrets", "-n", "kube-system", "-l", "pinion/node")
+    words = [entry["data"]["token-secret"] for entry in secrets]
+    decoded = [rack.inside("base64", "-d", given=word).stdout for word in words]
+    assert all(len(word) == 16 for word in decoded)
+    pattern = "|".join(decoded)
+    for name in ("pi-01", "pi-02"):
+        # the pattern is on the standard input, for the search's own command line must not be what it finds
+        places = f"/etc /home /root /run /tmp /var/lib/pinion /var/log {DATA}"
+        found = rack.machine(name).run(
+            ["sh", "-c", f"grep -rlE -f /dev/stdin {places} 2>/dev/null; true"], input=f"{pattern}\n"
+        )
+        assert found.stdout == "", name
+        assert rack.on(name, f"test ! -e {BOOTSTRAP_FILE} && echo gone") == "gone\n"
+    logs = rack.inside("grep", "-rlE", pattern, ".pinion/converge", expect=None).stdout
+    assert logs == ""
+
+
+def test_each_serves_as_a_pod_of_its_kubelet(rack: JoiningRack) -> None:
+    pods = rack.objects("pods", "-l", POD)
+    assert {pod["spec"]["nodeName"] for pod in pods} == {"pi-01", "pi-02"}
+    for name in ("pi-01", "pi-02"):
+        assert rack.process(name) == 0, "nothing of systemd's"
+        assert "kubepods" in rack.on(name, f"cat /proc/{rack.engine(name)}/cgroup")
+        answer = rack.ask("mgmt-1", name)
+        assert answer["tokens"] == reference(rack)["tokens"]
+    assert [entry["status"] for entry in rack.ready(pods)] == ["True", "True"]
+    # The kubelet's own certificate is its own, and the lab's API server verifies kubelets: as the page says.
+    config = json.loads(rack.store.endpoints.read_text())["kubernetes"]["admin_kubeconfig"]
+    logs = rack.inside("kubectl", "--kubeconfig", str(config), "logs", "edge-runtime-pi-01", expect=1)
+    assert "x509" in logs.stderr
+
+
+def test_it_serves_again_when_it_was_killed_even_while_nobody_reaches_the_cluster(rack: JoiningRack) -> None:
+    rack.on("mgmt-1", "systemctl stop kube-apiserver")
+    try:
+        before = rack.engine("pi-01")
+        rack.on("pi-01", f"kill -KILL {before}")
+        rack.serves_again("pi-01")
+        assert rack.engine("pi-01") != before
+    finally:
+        rack.on("mgmt-1", "systemctl start kube-apiserver")
+
+
+def test_the_store_has_the_pod_start_anew(rack: JoiningRack) -> None:
+    before = rack.engine("pi-02")
+    rack.on("pi-02", f"systemctl try-restart {SERVICE}")
+    assert rack.serves("pi-02")
+    assert rack.engine("pi-02") != before
+
+
+def test_a_node_that_lost_its_certificate_is_let_in_again(rack: JoiningRack) -> None:
+    rack.on("pi-02", f"systemctl stop {UNIT}; rm -r {DATA}/pki {DATA}/kubeconfig")
+    before = len(rack.tokens())
+    assert rack.joins("ansible", "pi-02") > 0
+    assert len(rack.tokens()) == before + 1
+    rack.checks_hold("pi-02")
+
+
+@pytest.mark.parametrize(
+    "seconds", [3.0, pytest.param(5.0, marks=pytest.mark.variant), pytest.param(7.0, marks=pytest.mark.variant)]
+)
+def test_a_run_that_is_killed_is_finished_by_the_next(rack: JoiningRack, seconds: float) -> None:
+    rack.on("pi-02", f"systemctl stop {UNIT}; rm -r {DATA}/pki {DATA}/kubeconfig")
+    command = rack.converge_command("pyinfra", "--limit", "pi-02")
+    run = subprocess.Popen(
+        command, env=rack.environment, cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
+    )
+    time.sleep(seconds)
+    assert run.poll() is None, "it was to be killed at work"
+    kill_tree(run)
+    rack.joins("pyinfra", "pi-02")
+    assert rack.joins("ansible", "pi-02") == 0
+    assert rack.on("pi-02", f"test ! -e {BOOTSTRAP_FILE} && echo gone") == "gone\n"
+
+
+def test_after_a_power_cut_it_is_a_node_without_being_told(rack: JoiningRack) -> None:
+    before = len(rack.tokens())
+    rack.cut("pi-01")
+    rack.serves_again("pi-01")
+    assert rack.joins("pyinfra", "pi-01") == 0
+    assert len(rack.tokens()) == before
+
+
+def test_the_concern_goes_and_the_node_serves_by_systemd(rack: JoiningRack) -> None:
+    rack.without(NAME)
+    assert rack.joins("ansible", "pi-01") > 0
+    assert rack.joins("pyinfra", "pi-01") == 0
+    files = f"ls {CONFIG_FILE} {JOIN_FILE} {CERTIFICATE} {POD_FILE} {PODS} 2>/dev/null; find {DATA} -mindepth 1"
+    left = f"{files}; pgrep -fa '[k]ubelet --config'; grep -l kubepods /proc/[0-9]*/cgroup; true"
+    assert rack.on("pi-01", left) == ""
+    assert rack.on("pi-01", f"systemctl is-active {UNIT}; true") == "inactive\n"
+    assert rack.process("pi-01") != 0
+    assert rack.ask("mgmt-1", "pi-01")["tokens"] == reference(rack)["tokens"]
+    deadline = time.monotonic() + 90
+    while True:
+        (node,) = rack.objects("nodes", "--field-selector", "metadata.name=pi-01")
+        (ready,) = [entry["status"] for entry in node["status"]["conditions"] if entry["type"] == "Ready"]
+        if ready != "True":
+            break
+        assert time.monotonic() < deadline, "the cluster does not miss it"
+        time.sleep(2)
