@@ -49,11 +49,15 @@ class DelayingProxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(self.delay)  # the handshake is a round trip, too
         try:
-            up_reader, up_writer = await asyncio.open_connection(*self._target)
+            up_reader, up_writer = await self._connect(writer)
         except OSError:
             writer.close()
             return
         await asyncio.gather(self._pump(reader, up_writer, count=True), self._pump(up_reader, writer, count=False))
+
+    async def _connect(self, _: asyncio.StreamWriter) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """The far end of the connection that came with this writer."""
+        return await asyncio.open_connection(*self._target)
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, count: bool) -> None:
         queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()

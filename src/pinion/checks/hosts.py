@@ -151,7 +151,7 @@ def _file(file: HostFile) -> str:
     path = shlex.quote(file.path)
     if file.secret or file.materials:
         return f'echo "$(stat -c "%U:%G %a" {path}) $([ -s {path} ] && echo not) empty"'
-    return f'echo "$(stat -c "%U:%G %a" {path}) sha256 $(sha256sum <{path} | cut -c 1-64)"'
+    return f'set -- "$(stat -c "%U:%G %a" {path})" $(sha256sum <{path}); echo "$1 sha256 ${{2-}}"'
 
 
 def _argument(host: HostPlan, argument: HostKernelArgument) -> _Claim:

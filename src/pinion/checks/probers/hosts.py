@@ -98,12 +98,12 @@ def _batch(numbered: Sequence[tuple[int, Check]]) -> list[str]:
     lines = ["d=$(mktemp -d) || exit 97", "trap 'rm -rf \"$d\"' EXIT", "p="]
     begun = 0
     for number, check in sorted(numbered, key=lambda entry: not entry[1].silent):
-        lines.append(f'( {_command(check)} ) >"$d/{number}" 2>/dev/null </dev/null &')
+        lines.append(f'( echo "{_SEPARATOR} {number}"; {_command(check)} ) >"$d/{number}" 2>/dev/null </dev/null &')
         if check.silent:
             continue
         begun += 1
         lines.append('p="$p $!"' if begun % _AT_ONCE else "wait $p $!; p=")
-    return [*lines, "wait", *(f'echo "{_SEPARATOR} {number}"; cat "$d/{number}"; echo' for number, _ in numbered)]
+    return [*lines, "wait", *(['cat "$d"/*'] if numbered else [])]
 
 
 def _needs_root(check: Check) -> bool:
