@@ -171,7 +171,7 @@ def plain(rack: FleetRack, mitogen: Path | None) -> tuple[list[str], dict[str, s
     stated = rack.folder / "plain"
     stated.mkdir(exist_ok=True)
     (stated / "hosts.json").write_text(
-        json.dumps(inventory(rack.pis, str(keys / "id_ed25519"), str(keys / "known_hosts")))
+        json.dumps(inventory(rack.pis, str(keys / "id_ed25519"), str(keys / "known_hosts"), stated / "files"))
     )
     (stated / "site.json").write_text(json.dumps(playbook(rack.pis[0])))
     (stated / "ansible.cfg").write_text(
@@ -203,6 +203,11 @@ def measured(folder: Path, count: int, delay: float, way: str, mitogen: Path) ->
     rack = FleetRack.fleet(folder, "b-fleet", count)
     try:
         rack.up()
+        if way in {"plain", "mitogen"}:  # what Ansible's module for packages needs, and images for it have
+            with ThreadPoolExecutor(4) as pool:
+                list(
+                    pool.map(lambda host: rack.on(host.name, "apt-get install -y -q python3-apt >/dev/null"), rack.pis)
+                )
         with longer(rack, delay):
             if way == "floor":
                 took = floor(rack)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from pinion.plan.model import Concern, HostFile, HostPlan
@@ -25,8 +26,8 @@ _THERE = frozenset(
 _SHELL = set("|&;<>$`(){}*?\\'\"")
 
 
-def inventory(hosts: Sequence[HostPlan], key: str, known_hosts: str) -> dict[str, Any]:
-    """*hosts* with how to log in, and the content of each one's files."""
+def inventory(hosts: Sequence[HostPlan], key: str, known_hosts: str, files: Path) -> dict[str, Any]:
+    """*hosts* with how to log in, and the folder of each one's files, which are written to below *files*."""
     login = {
         "ansible_ssh_private_key_file": key,
         "ansible_ssh_common_args": f"-o UserKnownHostsFile={known_hosts} -o StrictHostKeyChecking=yes",
@@ -34,8 +35,12 @@ def inventory(hosts: Sequence[HostPlan], key: str, known_hosts: str) -> dict[str
     }
     stated = {}
     for host in hosts:
-        content = {file.path: file.content for concern in host.concerns.values() for file in concern.files}
-        stated[host.name] = {"ansible_host": host.address, "ansible_user": host.user, "content": content}
+        own = files / host.name
+        for file in (file for concern in host.concerns.values() for file in concern.files):
+            place = own / file.path.lstrip("/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(file.content)
+        stated[host.name] = {"ansible_host": host.address, "ansible_user": host.user, "own": str(own)}
     return {"all": {"hosts": stated, "vars": login}}
 
 
@@ -113,7 +118,7 @@ def _file(concern: Concern, file: HostFile) -> Iterator[Task]:
         "name": f"{concern.name}: {file.path}",
         "ansible.builtin.copy": {
             "dest": file.path,
-            "content": f"{{{{ content['{file.path}'] }}}}",
+            "src": f"{{{{ own }}}}{file.path}",
             "owner": file.owner,
             "group": file.group,
             "mode": file.mode,
@@ -130,7 +135,10 @@ def _handlers(host: HostPlan) -> Iterator[Task]:
     for file in files:
         if file.path.startswith("/etc/sysctl.d/"):
             # a container refuses what is not its own
-            command = {"ansible.builtin.command": ["sysctl", "-e", "-q", "-p", file.path], "failed_when": False}
+            command = {
+                "ansible.builtin.command": {"argv": ["sysctl", "-e", "-q", "-p", file.path]},
+                "failed_when": False,
+            }
             yield {"name": f"sysctl {file.path}", **command}
     for command in dict.fromkeys(command for file in files for command in file.run):
         yield {"name": command, "ansible.builtin.shell": command}

@@ -40,7 +40,7 @@ def rules(port: int) -> str:
     """Connections to port 22 go to *port* here, unless they are this process's own."""
     return (
         f"table ip {_TABLE} {{ chain output {{ type nat hook output priority -100; "
-        f"meta mark {_MARK} accept; tcp dport 22 redirect to :{port}; }} }}"
+        f"meta mark {_MARK} accept; tcp dport 22 redirect to :{port}; }}; }}"
     )
 
 
