@@ -210,9 +210,10 @@ def measured(folder: Path, count: int, delay: float, way: str, mitogen: Path) ->
                 )
         with longer(rack, delay):
             if way == "floor":
-                took = floor(rack)
-                assert took.code == 0, took.said
-                return {"first": round(took.seconds, 2)}
+                # the first login to a host starts what later ones find there
+                twice = floor(rack), floor(rack)
+                assert not any(took.code for took in twice), twice
+                return {"first": round(twice[0].seconds, 2), "second": round(twice[1].seconds, 2)}
             command, variables = runs(rack, way, mitogen)
             first, second = (timed(rack, command, variables) for _ in range(2))
         for taken in (first, second):

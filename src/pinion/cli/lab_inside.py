@@ -50,9 +50,10 @@ def ssh(site: str, instance: str | None, machine: str, command: tuple[str, ...])
     """Log in to MACHINE as user pinion, from its own network namespace."""
     with told():
         store = state(site, instance)
-        if machine not in store.machine_names():
-            raise LabError(f"{machine}: no such machine; there are {', '.join(store.machine_names()) or 'none'}")
-        (device,) = [device for device in _devices(store) if device["name"] == machine]
+        names = store.machine_names()
+        device = next((one for one in _devices(store) if one["name"] == machine), None) if machine in names else None
+        if device is None:
+            raise LabError(f"{machine}: no such machine; there are {', '.join(names) or 'none'}")
         position, options = machine, ["-o", f"HostKeyAlias={machine}"]
         login = f"{USER}@127.0.0.1"
         address = str(device["primary_address"] or "").partition("/")[0]
