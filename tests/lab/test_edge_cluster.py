@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from lab.hosts_rack import REPOSITORY, kill_tree
-from lab.serving_rack import ServingRack, reference
+from lab.serving_rack import ServingRack, reference, until
 
 from pinion.drivers.hosts.joining import GROUP
 from pinion.lab.images.own import PAUSE
@@ -77,12 +77,9 @@ class JoiningRack(ServingRack):
         """The process that listens on *name*."""
         return int(self.on(name, "ss -Hltnp 'sport = :8080' | sed -n 's/.*,pid=\\([0-9]*\\),.*/\\1/p' | head -n 1"))
 
-    def serves_again(self, name: str, seconds: float = 60) -> None:
+    def serves_again(self, name: str) -> None:
         """*name* serves before long."""
-        deadline = time.monotonic() + seconds
-        while not self.serves(name):
-            assert time.monotonic() < deadline, f"{name} does not serve after {seconds} s"
-            time.sleep(0.5)
+        until(lambda: self.serves(name), f"{name} serves", self, name, seconds=60)
 
     @staticmethod
     def ready(pods: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from pinion.site.quantities import fraction
 from pinion.site.statement import ArtefactUrl, Duration, Name, Percentage, PublicKey, Sha256, Statement, says
 
 
@@ -201,6 +202,10 @@ class EdgeRuntime(Statement):
     )
     memory: Percentage = says("Share of the board's memory that it may use.", default="75%")
 
+    def memory_mib(self, board: int) -> int:
+        """MiB that it may use of a *board*'s."""
+        return int(board * fraction(self.memory))
+
 
 class ProgramSource(Statement):
     """Where a program is had from, and how it is known to be the right one."""
@@ -217,6 +222,11 @@ ImageReference = Annotated[
         pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9][a-z0-9._-]*)+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}|@sha256:[0-9a-f]{64})$",
     ),
 ]
+
+
+#: Percent of a node's memory below which its kubelet evicts pods: beyond the kubelet's own 100 MiB, since without swap a Pi that runs out
+#: of memory stands still before it kills anybody.
+EVICTED_BELOW = 5
 
 
 class EdgeCluster(Statement):

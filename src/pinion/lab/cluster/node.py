@@ -23,7 +23,7 @@ from pinion.lab.cluster.control_plane import BIN, ETC, File, credential_files, l
 from pinion.lab.cluster.credentials import ClusterCredentials
 from pinion.lab.images.own import PAUSE
 from pinion.plan.concerns import edge_cluster
-from pinion.plan.kubelet import CONFIG_FOLDER
+from pinion.plan.kubelet import CONFIG_FOLDER, configuration
 from pinion.plan.model import ClusterPlan, NodePlan
 
 PROGRAMS = ("kubelet", "kube-proxy")
@@ -128,14 +128,12 @@ def _kubelet(plan: ClusterPlan, node: NodePlan, keys: ClusterCredentials) -> dic
 
 def _to_join() -> dict[str, File]:
     """A kubelet where its Debian package would put it, and what a machine of the lab must have it do otherwise than a board."""
-    settings = {"apiVersion": _KIND["apiVersion"], "kind": _KIND["kind"], **_MACHINE}
     return {
         edge_cluster.PACKAGED: File(f'#!/bin/sh\nexec {_START} "$@"\n', 0o755),
-        f"{CONFIG_FOLDER}/90-lab.conf": File(json.dumps(settings, indent=1)),
+        f"{CONFIG_FOLDER}/90-lab.conf": File(configuration(_MACHINE)),
     }
 
 
-_KIND = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 _NOTHING = "1Mi"
 #: What a machine of the lab cannot have as a board does.
 _MACHINE = {
@@ -160,8 +158,7 @@ _MACHINE = {
 
 
 def _kubelet_configuration() -> str:
-    return json.dumps({
-        **_KIND,
+    return configuration({
         **_MACHINE,
         "authentication": {
             "anonymous": {"enabled": False},
@@ -180,7 +177,7 @@ def _kubelet_configuration() -> str:
         "nodeStatusUpdateFrequency": "10s",
         "nodeLeaseDurationSeconds": 40,
         "logging": {"verbosity": 1},
-    }, indent=1)  # fmt: skip
+    })  # fmt: skip
 
 
 def _proxy_configuration(plan: ClusterPlan, node: NodePlan) -> str:

@@ -26,7 +26,7 @@ from pinion.plan.model import (
 )
 from pinion.plan.programs import AS_PLANNED, program_file, program_path
 from pinion.plan.texts import kept_by, sysctl_lines, unit_text
-from pinion.site.node_concerns import EdgeCluster
+from pinion.site.node_concerns import EVICTED_BELOW, EdgeCluster
 
 NAME = "edge_cluster"
 PROGRAM = "kube_join"
@@ -157,9 +157,8 @@ def configuration(settings: EdgeCluster) -> dict[str, object]:
         "systemReserved": {"memory": f"{settings.system_memory_mib}Mi"},
         # the edge runtime is one: it serves also while nobody reaches the API server
         "staticPodPath": PODS,
-        # beyond the kubelet's own 100 MiB: without swap, a Pi that runs out of memory stands still before it kills anybody
         "evictionHard": {
-            "memory.available": "5%",
+            "memory.available": f"{EVICTED_BELOW}%",
             "nodefs.available": "10%",
             "nodefs.inodesFree": "5%",
             "imagefs.available": "15%",

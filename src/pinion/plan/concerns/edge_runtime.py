@@ -23,7 +23,6 @@ from pinion.plan.texts import kept_by, unit_text
 from pinion.site.catalog import Board, Evidence
 from pinion.site.edge_models import served
 from pinion.site.node_concerns import EdgeCluster, EdgeRuntime
-from pinion.site.quantities import fraction
 
 NAME = "edge_runtime"
 USER = "pinion-edge"
@@ -83,7 +82,7 @@ def _url(host: HostContext, settings: EdgeRuntime) -> str:
 
 def share(settings: EdgeRuntime, board: Board) -> tuple[int, int]:
     """Cores and MiB of memory that it may use on *board* at most."""
-    return _cores(settings, board), int(board.memory_mib * fraction(settings.memory))
+    return _cores(settings, board), settings.memory_mib(board.memory_mib)
 
 
 def _cores(settings: EdgeRuntime, board: Board) -> int:

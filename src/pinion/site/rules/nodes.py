@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pinion.site.catalog import Board, NumaMap, Platform
 from pinion.site.errors import Path
 from pinion.site.model import GpuServer, PiGroup
-from pinion.site.node_concerns import CpuIsolation, EdgeCluster, PiBoot
+from pinion.site.node_concerns import EVICTED_BELOW, CpuIsolation, EdgeCluster, PiBoot
 from pinion.site.quantities import fraction, seconds
 from pinion.site.rules.facts import Facts
 
@@ -15,9 +15,8 @@ PI_CONCERNS = ("pi_boot", "pi_tuning", "power_thermal", "accelerator", "model_st
 GPU_CONCERNS = ("gpu_tuning", "cpu_isolation", "nic_tuning", "gpu_driver", "container_runtime", "kube_node")
 #: The platform whose firmware reads config.txt and cmdline.txt as they are; plain Debian makes them by a package of its own.
 FIRMWARE_PLATFORM = "raspberry-pi-os"
-#: Share of a board's memory beyond which a kubelet evicts pods (`evictionHard` of the concern edge_cluster), and the least that a pod
-#: network, a proxy and one small pod can do with, in MiB.
-_NOT_EVICTED, _LEAST_FOR_PODS = 0.95, 128
+#: The least that a pod network, a proxy and one small pod can do with, in MiB.
+_LEAST_FOR_PODS = 128
 #: Oftener, and the board is busy with watching itself; less often, and a router learns of heat when the node is slow already.
 _INTERVAL = ("5s", "5min")
 
@@ -72,10 +71,8 @@ def _edge_cluster(facts: Facts, stated: EdgeCluster) -> None:
     for name, group, board in _boards(facts):
         if group.platform == FIRMWARE_PLATFORM and not facts.has(("concerns", "pi_boot")):
             facts.report.on_key("NODE-017", where, group=name)
-        kept = stated.system_memory_mib + (
-            int(board.memory_mib * fraction(runtime.memory)) if runtime is not None else 0
-        )
-        left = int(board.memory_mib * _NOT_EVICTED) - kept
+        kept = stated.system_memory_mib + (runtime.memory_mib(board.memory_mib) if runtime is not None else 0)
+        left = board.memory_mib * (100 - EVICTED_BELOW) // 100 - kept
         if left < _LEAST_FOR_PODS:
             facts.report.on_key(
                 "NODE-019", where, group=name, board=group.board, memory=board.memory_mib, kept=kept, left=max(left, 0)
