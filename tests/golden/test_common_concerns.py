@@ -1,4 +1,4 @@
-"""The concerns that every host may have, as texts in `tests/golden/common_concerns`: each kind of host of the lab, and a Pi of dc-rack-12."""
+"""The concerns that any host may have, as texts in `tests/golden/common_concerns`: each kind of host of the lab, a Pi of dc-rack-12."""
 
 from __future__ import annotations
 

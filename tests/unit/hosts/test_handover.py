@@ -1,4 +1,4 @@
-"""What another concern states now: never away, and in the end what it was before either of them. First the split of `access` from `os_tuning`."""
+"""What another concern states now is never away, and in the end is what it was before either of them: `access` out of `os_tuning`."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ class UnknownConcernError(ValueError):
 def selection(host: Mapping[str, Any], known: Iterable[str], only: Iterable[str] = ()) -> dict[str, Any]:
     """``concerns``, ``whole`` and ``others`` of a request for *host*, a HostPlan as JSON data, in the plan's order.
 
-    With *only*, just the concerns of these names, and what the others state; one that the plan does not give to this host is taken back. Else
-    all concerns, and what the host has beyond them is taken back too. Raises `UnknownConcernError` for a name that is not one of *known*.
+    With *only*, just the concerns of these names, and what the others state; one that the plan does not give to this host is taken back.
+    Else all concerns, and what the host has beyond them is taken back too. Raises `UnknownConcernError` for a name that none has.
     """
     names, wanted = tuple(only), host["concerns"]
     known = tuple(known)

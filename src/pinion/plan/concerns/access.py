@@ -1,4 +1,4 @@
-"""The concern `access`: who may log in to a host and how, for every host: administrators, their keys and certificates, a hardened SSH server.
+"""The concern `access`: who may log in and how, for every host: administrators, their keys and certificates, a hardened SSH server.
 
 Who the administrators are is stated in the section `access` of the site file, and the concern has no settings beside it.
 """

@@ -31,7 +31,7 @@ def stated(concern: Concern) -> tuple[Thing, ...]:
 
 
 def owners(wanted: Iterable[Concern], others: Mapping[str, Iterable[Thing]]) -> dict[Thing, list[str]]:
-    """Who states each thing: of the concerns that a run is for, and of the *others* that the host has beside them. Only packages have several."""
+    """Who states each thing, of the concerns of a run and the *others* that the host has beside them. Only packages have several."""
     found: dict[Thing, list[str]] = {}
     for name, things in (*((concern.name, stated(concern)) for concern in wanted), *others.items()):
         for thing in things:

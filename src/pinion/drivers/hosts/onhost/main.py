@@ -1,9 +1,9 @@
 """One request in, one answer out: what Ansible's action, pyinfra's operation and the SSH driver call.
 
 A request is ``{"action": "check" | "apply" | "undo" | "back" | "confirm", "concerns": [...], "wait": seconds, "who": text, "run": text}``.
-With ``"whole": true`` the concerns are all that the host is to have, and any other that it has is taken back. Else ``"others"`` says what its
-other concerns state, ``{concern: [thing, ...]}`` with each `handover.Thing` as a list. ``back`` takes back what the run ``"of"`` changed. The
-answer is the `engine.Report`, or ``{"error": text}``.
+With ``"whole": true`` the concerns are all that the host is to have, and any other that it has is taken back. Else ``"others"`` has what
+its other concerns state, ``{concern: [thing, ...]}``, each a `handover.Thing` as a list. ``back`` takes back what the run ``"of"`` changed.
+The answer is the `engine.Report`, or ``{"error": text}``.
 """
 
 from __future__ import annotations
