@@ -97,7 +97,8 @@ def test_logins_change_their_concern_and_are_never_away() -> None:
 
 
 def steps_of_the_move() -> int:
-    host, steps = former(), []
+    host = former()
+    steps: list[str] = []
     host.step = steps.append
     run(host, [ACCESS, TUNING], "run-2")
     return len(steps)
