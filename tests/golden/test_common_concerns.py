@@ -1,4 +1,4 @@
-"""The concerns that every host has, as texts in `tests/golden/common_concerns`: each kind of host of the lab, and a Pi of dc-rack-12."""
+"""The concerns that any host may have, as texts in `tests/golden/common_concerns`: each kind of host of the lab, a Pi of dc-rack-12."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ from pathlib import Path
 
 import pytest
 from golden.test_node_concerns import _text
-from unit.hosts.sites import DC, LAB, planned
+from unit.hosts.sites import ADMIN, DC, LAB, planned
 from unit.hosts.test_common_docs import STATED
 
 from pinion.plan.model import HostPlan
 
 GOLDEN = Path(__file__).parent / "common_concerns"
 HOSTS = {"lab": (LAB, ("mgmt-1", "pi-01", "nv-1")), "dc-rack-12": (DC, ("pi-01",))}
-CASES = [(site, host, concern) for site, (_, hosts) in HOSTS.items() for host in hosts for concern in STATED]
+#: Those that a site file has no key for.
+ALWAYS = ("access", "os_tuning")
+CASES = [
+    (site, host, concern) for site, (_, hosts) in HOSTS.items() for host in hosts for concern in (*ALWAYS, *STATED)
+]
 
 
 def host(site: str, name: str) -> HostPlan:
-    """The host *name* of *site* with all of these concerns."""
-    return next(host for host in planned(HOSTS[site][0], concerns=STATED).hosts if host.name == name)
+    """The host *name* of *site* with all of these concerns, an administrator's key and an authority."""
+    plan = planned(HOSTS[site][0], concerns=STATED, access={"admins": [ADMIN], "authorities": [ADMIN]})
+    return next(host for host in plan.hosts if host.name == name)
 
 
 @pytest.mark.parametrize(("site", "name", "concern"), CASES)

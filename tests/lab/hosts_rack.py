@@ -21,13 +21,13 @@ from lab.small_rack import SITE, SmallRack
 from pinion.drivers.hosts.bundle import COMMAND, standard_input
 from pinion.drivers.hosts.inventory import plan_of
 from pinion.lab import namespaces
-from pinion.plan.model import Concern, HostPlan
+from pinion.plan.model import HostPlan
 
 REPOSITORY = Path(__file__).parents[2]
 #: A public key that nobody has the private half of.
 ADMIN = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILM+rvN+ot98qgEN796jTiQfZfG1KaT0PtFDJ/XFSqti ops@example"
 
-#: Prints all that the concern could have touched, one thing a line: packages, accounts, files of /etc and of Pinion with owner, mode and
+#: Prints all that the concerns could have touched, one thing a line: packages, accounts, files of /etc and of Pinion with owner, mode and
 #: content, parameters of the network namespace, units. Left out: what makes a host itself (name, keys, addresses), caches, backups (``-``),
 #: names of runs, people who are logged in.
 SNAPSHOT = r"""
@@ -127,9 +127,9 @@ class HostsRack(SmallRack):
         """The plan of one host."""
         return next(host for host in plan_of(self.site).hosts if host.name == name)
 
-    def concern(self, name: str) -> Concern:
-        """The concern os_tuning of one host."""
-        return self.host(name).concerns["os_tuning"]
+    def concerns(self, name: str) -> dict[str, dict[str, Any]]:
+        """The concerns of one host, as they are sent."""
+        return {concern: stated.model_dump(mode="json") for concern, stated in self.host(name).concerns.items()}
 
     def ssh_command(self, name: str, *argv: str) -> list[str]:
         """A fresh login to *name*."""
@@ -138,9 +138,9 @@ class HostsRack(SmallRack):
         login = [*options, "-o", "ControlPath=none", "-i", str(keys / "id_ed25519"), f"{host.user}@{host.address}"]
         return self.inside_command("ssh", *login, *argv)
 
-    def ask(self, name: str, action: str, concern: Mapping[str, Any], *, wait: float = 60) -> dict[str, Any]:
+    def ask(self, name: str, action: str, *concerns: Mapping[str, Any], wait: float = 60) -> dict[str, Any]:
         """One request to the on-host program over SSH, without Ansible or pyinfra."""
-        given = standard_input({"action": action, "concerns": [concern], "wait": wait, "who": "the test"})
+        given = standard_input({"action": action, "concerns": concerns, "wait": wait, "who": "the test"})
         done = subprocess.run(
             self.ssh_command(name, f"sudo -n {COMMAND}"),
             env=self.environment,
@@ -155,12 +155,12 @@ class HostsRack(SmallRack):
         return answer
 
     def reset(self, name: str) -> None:
-        """Take back all that the concern placed on *name*, and confirm that."""
-        stated = self.concern(name).model_dump(mode="json")
-        answer = self.ask(name, "undo", stated)
+        """Take back all that the concerns placed on *name*, and confirm that."""
+        stated = reversed(self.concerns(name).values())
+        answer = self.ask(name, "undo", *stated)
         assert "error" not in answer, answer
         if answer["confirm"]:
-            assert "error" not in self.ask(name, "confirm", stated)
+            assert "error" not in self.ask(name, "confirm", *({"name": armed} for armed in answer["confirm"]))
 
     def on(self, name: str, script: str, *, check: bool = True, timeout: float = 200) -> str:
         """What the shell *script* says on *name*, as root, by the console and not by SSH."""

@@ -89,8 +89,12 @@ def test_the_checks_of_the_plan_hold_and_find_what_does_not(converged: HostsRack
         "pi-01", "sysctl -qw net.core.somaxconn=77; chmod 0600 /etc/ssh/authorized_keys.d/ops; usermod -p x ops"
     )
     broken = converged.checks("pi-01", expect=1)
-    failed = {line.partition("os_tuning.")[2].partition("]")[0] for line in broken.splitlines() if "FAILED" in line}
-    assert failed == {"sysctl.net.core.somaxconn", "file./etc/ssh/authorized_keys.d/ops", "login.ops"}
+    failed = {line.partition(".pi-01.")[2].partition("]")[0] for line in broken.splitlines() if "FAILED" in line}
+    assert failed == {
+        "os_tuning.sysctl.net.core.somaxconn",
+        "access.file./etc/ssh/authorized_keys.d/ops",
+        "access.login.ops",
+    }
     converged.on("pi-01", "usermod -p '*' ops")
     assert converged.converge("pyinfra", "--limit", "pi-01")["changed"] == 2
 
@@ -106,10 +110,10 @@ def test_what_was_changed_by_hand_is_shown_and_repaired(converged: HostsRack, by
     assert "PermitRootLogin yes" in done.stderr  # the diff, with the line that must go
     answer = converged.converge(by, "--limit", "pi-02")
     assert subjects(answer, "pi-02") == [
-        ("package", "tcpdump"),
         ("user", "ops"),
-        ("file", "/etc/sysctl.d/80-pinion-os-tuning.conf"),
         ("file", "/etc/ssh/sshd_config.d/10-pinion.conf"),
+        ("package", "tcpdump"),
+        ("file", "/etc/sysctl.d/80-pinion-os-tuning.conf"),
         ("sysctl", "net.core.somaxconn"),
     ]
     assert converged.snapshot("pi-02") == shot
@@ -141,9 +145,7 @@ def test_a_wave_whose_checks_do_not_hold_stops_the_run_and_is_taken_back(converg
     try:
         program = [sys.executable, "-m", "pinion", "converge", str(rack.site), "--by", by, "--limit", "pi-0[12]"]
         stopped = rack.inside(*program, expect=1)
-        assert (
-            "pi-01: check host.pi-01.os_tuning.login.ops: user ops has a password 'no', found 'yes'" in stopped.stdout
-        )
+        assert "pi-01: check host.pi-01.access.login.ops: user ops has a password 'no', found 'yes'" in stopped.stdout
         assert "1 hosts of later waves are not touched" in stopped.stdout
         assert rack.snapshot("pi-02") == shots["pi-02"]
         assert rack.snapshot("pi-01") != shots["pi-01"]
@@ -214,15 +216,14 @@ print(seen)
 def test_a_run_killed_before_any_of_its_effects_is_finished_by_the_next(converged: HostsRack) -> None:
     rack, name = converged, "pi-03"
     shot = rack.snapshot(name)
-    machine, request = rack.machine(name), {"action": "apply", "concerns": [rack.concern(name).model_dump(mode="json")]}
+    concerns = list(rack.concerns(name).values())
+    machine, request = rack.machine(name), {"action": "apply", "concerns": concerns}
     rack.on(name, "rm -f /run/onhost.zip")
     machine.run(["/bin/sh", "-c", "base64 -d >/run/onhost.zip"], input=program())
     machine.run(["/bin/sh", "-c", "cat >/run/request.json"], input=json.dumps(request | {"wait": 60, "who": "test"}))
     machine.run(["/bin/sh", "-c", "cat >/run/killed.py"], input=KILLED)
     # without a package: that takes longest, and its steps are dpkg's to keep whole; the killed controllers below have it
-    drift = (
-        DRIFT.replace("dpkg --remove tcpdump", "true") + "userdel edge-runtime; rm -rf /etc/ssh/authorized_keys.d; true"
-    )
+    drift = DRIFT.replace("dpkg --remove tcpdump", "true") + "userdel ops; rm -rf /etc/ssh/authorized_keys.d; true"
     rack.on(name, drift)
     effects = int(rack.on(name, "python3 /run/killed.py 0"))
     assert effects > 30
@@ -233,10 +234,10 @@ def test_a_run_killed_before_any_of_its_effects_is_finished_by_the_next(converge
             rack.on(name, drift)
             killed = machine.run(["python3", "/run/killed.py", str(point)], check=False)
             assert killed.returncode in {-9, 137}, f"point {point}: {killed}"
-            answer = rack.ask(name, "apply", request["concerns"][0])
+            answer = rack.ask(name, "apply", *concerns)
             assert "error" not in answer, f"point {point}: {answer}"
             if answer["confirm"]:
-                assert "error" not in rack.ask(name, "confirm", request["concerns"][0]), f"point {point}"
+                assert "error" not in rack.ask(name, "confirm", *concerns), f"point {point}"
             now = rack.snapshot(name)
             assert now == shot, f"point {point}: {set(now) ^ set(shot)}"
     assert watch.logins > 10
@@ -282,7 +283,8 @@ def test_a_power_cut_at_any_moment_leaves_a_host_that_boots_and_the_next_run_con
     rack, name = converged, "pi-03"
     rack.converge("ansible", "--limit", name)
     shot = rack.snapshot(name)
-    machine, request = rack.machine(name), {"action": "apply", "concerns": [rack.concern(name).model_dump(mode="json")]}
+    concerns = list(rack.concerns(name).values())
+    machine, request = rack.machine(name), {"action": "apply", "concerns": concerns}
     drift = DRIFT.replace("dpkg --remove tcpdump", "true") + "rm -rf /etc/ssh/authorized_keys.d; true"
 
     def place() -> None:
@@ -314,7 +316,7 @@ def test_a_change_that_nobody_confirmed_before_a_power_cut_is_taken_back_at_boot
     rack, name = converged, "pi-02"
     rack.converge("ansible", "--limit", name)
     shot = rack.snapshot(name)
-    concern = rack.concern(name).model_dump(mode="json")
+    concern = rack.concerns(name)["access"]
     for file in concern["files"]:
         if file["path"].endswith("10-pinion.conf"):
             file["content"] += "AllowUsers nobody-at-all\n"
@@ -341,7 +343,7 @@ def test_two_runs_at_once_wait_for_each_other(converged: HostsRack) -> None:
 
 
 def test_a_run_that_may_not_wait_names_the_one_at_work(converged: HostsRack) -> None:
-    concern = converged.concern("pi-04").model_dump(mode="json")
+    concern = converged.concerns("pi-04")["os_tuning"]
     converged.on("pi-04", "echo 'noon (process 1, somebody)' >/run/pinion-converge.lock")
     hold = subprocess.Popen(
         converged.ssh_command("pi-04", "sudo flock /run/pinion-converge.lock sleep 8"), env=converged.environment
@@ -416,7 +418,7 @@ dpkg-deb --build /tmp/needy /tmp/needy.deb >/dev/null && dpkg -i /tmp/needy.deb 
 def test_a_configuration_that_locks_us_out_is_taken_back_by_the_host_itself(converged: HostsRack) -> None:
     rack, name = converged, "pi-02"
     shot = rack.snapshot(name)
-    concern = rack.concern(name).model_dump(mode="json")
+    concern = rack.concerns(name)["access"]
     for file in concern["files"]:
         if file["path"].endswith("10-pinion.conf"):
             file["content"] += "AllowUsers nobody-at-all\n"  # valid, and nobody gets in
@@ -428,10 +430,10 @@ def test_a_configuration_that_locks_us_out_is_taken_back_by_the_host_itself(conv
         ).returncode
         == 255
     )
-    timers = rack.on(name, "systemctl list-timers --no-legend pinion-undo-os_tuning.timer")
-    assert "pinion-undo-os_tuning.service" in timers
-    rack.on(name, "systemctl start pinion-undo-os_tuning.service")  # the two minutes are over
-    rack.on(name, "systemctl stop pinion-undo-os_tuning.timer")
+    timers = rack.on(name, "systemctl list-timers --no-legend pinion-undo-access.timer")
+    assert "pinion-undo-access.service" in timers
+    rack.on(name, "systemctl start pinion-undo-access.service")  # the two minutes are over
+    rack.on(name, "systemctl stop pinion-undo-access.timer")
     assert (
         subprocess.run(
             rack.ssh_command(name, "true"), env=rack.environment, capture_output=True, check=False
@@ -445,7 +447,7 @@ def test_a_configuration_that_locks_us_out_is_taken_back_by_the_host_itself(conv
 def test_a_bad_configuration_never_reaches_the_running_server(converged: HostsRack) -> None:
     rack, name = converged, "pi-02"
     shot = rack.snapshot(name)
-    concern = rack.concern(name).model_dump(mode="json")
+    concern = rack.concerns(name)["access"]
     for file in concern["files"]:
         if file["path"].endswith("10-pinion.conf"):
             file["content"] += "NoSuchKeyword yes\n"
@@ -459,7 +461,7 @@ def test_a_bad_configuration_never_reaches_the_running_server(converged: HostsRa
 def test_a_full_disk_is_told_and_leaves_the_old_files(converged: HostsRack) -> None:
     rack, name = converged, "pi-02"
     shot = rack.snapshot(name)
-    # a small file system over the folder that is written first, without the file and without room for it
+    # a small file system over the folder that os_tuning writes first, without the file and without room for it
     full = """
 mount -t tmpfs -o size=16k none /etc/sysctl.d
 cat /dev/zero >/etc/sysctl.d/fill 2>/dev/null; true
@@ -482,7 +484,7 @@ def test_undo_leaves_the_host_as_it_was(converged: HostsRack) -> None:
     assert not any(
         "pinion-os-tuning" in line or "10-pinion.conf" in line.split("/")[-1:] for line in left if "sysctl.d" in line
     )
-    assert not any(line.startswith(("passwd ops:", "passwd edge-runtime:")) for line in left)
+    assert not any(line.startswith("passwd ops:") for line in left)
     assert "net.core.somaxconn = 4096" in left
     assert not any("/etc/ssh/authorized_keys.d/ops" in line for line in left)
     assert rack.converge("pyinfra", "--limit", "pi-02")["changed"] > 10

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from pinion.plan import ownership
 from pinion.plan.concerns.accelerator import accelerator
+from pinion.plan.concerns.access import access
 from pinion.plan.concerns.base import base
 from pinion.plan.concerns.container_runtime import container_runtime
 from pinion.plan.concerns.cpu_isolation import cpu_isolation
@@ -34,6 +35,7 @@ from pinion.plan.model import Concern
 
 #: Every concern, in the order in which they are applied. Each gives None for a host that does not get it.
 CONCERNS: tuple[Callable[[HostContext], Concern | None], ...] = (
+    access,  # before all others: who comes to mend what they broke must get in
     os_tuning,
     base,
     watchdog,

@@ -1,7 +1,8 @@
 """The settings of the hosts' concerns, as the site file states them under `concerns:`.
 
 A key that is present (``{}`` is enough) gives the concern to every host that it applies to; an absent key means that no host has it, and
-the next run takes back what it had placed. `os_tuning` is on every host and has no key.
+the next run takes back what it had placed. `access` and `os_tuning` are on every host and have no key; who may log in is stated in the
+section `access`.
 
 To add a concern: one `Statement` with its settings here, one field of `Concerns` (``base: Base | None = says("…", default=None)``), and
 what `pinion.plan.hosts` says. Each default says where its value comes from.

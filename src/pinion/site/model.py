@@ -333,7 +333,7 @@ class Site(Statement):
     objectives: Objectives | None = says("Service level objectives.", default=None)
     access: Access = says("Who may log in.", default=Access())
     concerns: Concerns = says(
-        "What the hosts get beyond `os_tuning`, by concern; a concern that is not named is taken away again.",
+        "What the hosts get beyond `access` and `os_tuning`, by concern; a concern that is not named is taken away again.",
         default=Concerns(),
     )
     rollout: Rollout = says("How a run over many hosts goes.", default=Rollout())

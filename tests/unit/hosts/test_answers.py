@@ -86,7 +86,9 @@ def test_a_limit_is_a_name_or_a_group() -> None:
 def test_an_unknown_concern_is_refused_with_the_names_of_all() -> None:
     done = CliRunner().invoke(converge, [str(LAB), "--concern", "os_tunning"])
     assert done.exit_code == 2
-    assert "there is no concern 'os_tunning'; there are os_tuning" in " ".join(done.output.replace("│", "").split())
+    assert "there is no concern 'os_tunning'; there are access, os_tuning" in " ".join(
+        done.output.replace("│", "").split()
+    )
 
 
 def test_one_concern_alone_by_either() -> None:

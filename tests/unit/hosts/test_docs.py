@@ -1,21 +1,24 @@
-"""The values on the concern's page are the plan's."""
+"""The values on the pages of the concerns that need no settings are the plan's."""
 
 from __future__ import annotations
 
-from unit.hosts.sites import ADMIN, DC, REPOSITORY, planned
+from collections.abc import Callable
 
-from pinion.plan.concerns.os_tuning import SSHD_FILE
+import pytest
+from unit.hosts.sites import ADMIN, DC, LAB, REPOSITORY, planned
+
+from pinion.plan.concerns.access import SSHD_FILE
 from pinion.plan.model import Concern, DeviceKind, Plan
 
-PAGE = REPOSITORY / "docs/concerns/os_tuning.md"
+FOLDER = REPOSITORY / "docs/concerns"
 START = "<!-- generated from the plan by tests/unit/hosts/test_docs.py --regenerate -->\n"
 END = "<!-- end -->"
 WHO = {DeviceKind.MANAGEMENT_HOST: "management hosts", DeviceKind.PI: "Pis", DeviceKind.GPU_SERVER: "GPU servers"}
 
 
-def concerns(plan: Plan) -> dict[DeviceKind, Concern]:
-    """One concern a kind of host."""
-    return {host.kind: host.concerns["os_tuning"] for host in plan.hosts}
+def concerns(plan: Plan, name: str) -> dict[DeviceKind, Concern]:
+    """The concern *name* of each kind of host."""
+    return {host.kind: host.concerns[name] for host in plan.hosts}
 
 
 def who(kinds: set[DeviceKind]) -> str:
@@ -29,13 +32,11 @@ def table(heads: list[str], rows: dict[tuple[str, ...], set[DeviceKind]]) -> lis
     return [*lines, *(f"| {' | '.join([*row, who(kinds)])} |" for row, kinds in rows.items()), ""]
 
 
-def values() -> str:
-    """The part of the page that follows from the plan."""
-    lab = planned(REPOSITORY / "inventories/lab/site.yml", access={"admins": [ADMIN]}, concerns=None)
-    found = concerns(lab)
+def os_tuning() -> str:
+    """The part of that page that follows from the plan."""
+    found = concerns(planned(LAB, concerns=None), "os_tuning")
     sysctls: dict[tuple[str, ...], set[DeviceKind]] = {}
     packages: dict[tuple[str, ...], set[DeviceKind]] = {}
-    users: dict[tuple[str, ...], set[DeviceKind]] = {}
     for kind in WHO:
         stated = found[kind]
         for sysctl in stated.sysctls:
@@ -45,40 +46,60 @@ def values() -> str:
             packages.setdefault((f"`{name}`", "installed"), set()).add(kind)
         for name in stated.packages_absent:
             packages.setdefault((f"`{name}`", "absent"), set()).add(kind)
-        for user in stated.users:
-            users.setdefault((f"`{user.name}`", user.comment, f"`{user.home}`", f"`{user.shell}`"), set()).add(kind)
-    (sshd,) = [file for file in found[DeviceKind.PI].files if file.path == SSHD_FILE]
+    return "\n".join(
+        ["", *table(["kernel parameter", "value", "source"], sysctls), *table(["package", "is"], packages), ""]
+    )
+
+
+def access() -> str:
+    """The part of that page that follows from the plan, with keys and an authority. Every host has the same."""
+    hosts = planned(LAB, access={"admins": [ADMIN], "authorities": [ADMIN]}, concerns=None).hosts
+    (stated,) = {host.concerns["access"] for host in hosts}
+    (sshd,) = [file for file in stated.files if file.path == SSHD_FILE]
     lines = sshd.content.splitlines()[1:]
     pairs = [(f"`{lines[at + 1]}`", lines[at].removeprefix("# ")) for at in range(0, len(lines), 2)]
+    users = [
+        f"| `{user.name}` | {user.comment} | `{user.home}` | `{user.shell}` | {', '.join(user.groups)} |"
+        for user in stated.users
+    ]
     return "\n".join(
         [
             "",
-            *table(["kernel parameter", "value", "source"], sysctls),
-            *table(["package", "is"], packages),
-            *table(["user", "for", "home", "shell"], users),
-            "`ops` exists when `access.admins` names a key, and may become root without a password.",
+            "| user | for | home | shell | in |",
+            "|---|---|---|---|---|",
+            *users,
+            "",
+            "| file | owner | mode |",
+            "|---|---|---|",
+            *(f"| `{file.path}` | {file.owner} | {file.mode} |" for file in stated.files),
             "",
             f"| `{SSHD_FILE}` | why |",
             "|---|---|",
             *(f"| {option} | {why} |" for option, why in pairs),
+            "",
+            "| proved on the host | expected |",
+            "|---|---|",
+            *(f"| {claim.claim} | `{claim.expected}` |" for claim in stated.claims),
             "",
             "",
         ]
     )
 
 
-def test_the_page_has_the_values_of_the_plan(regenerate: bool) -> None:
-    before, _, rest = PAGE.read_text().partition(START)
+@pytest.mark.parametrize("values", [access, os_tuning])
+def test_the_page_has_the_values_of_the_plan(values: Callable[[], str], regenerate: bool) -> None:
+    page = FOLDER / f"{values.__name__}.md"
+    before, _, rest = page.read_text().partition(START)
     shown, end, after = rest.partition(END)
-    assert end, f"{PAGE} has lost its markers"
+    assert end, f"{page} has lost its markers"
     if regenerate:
-        PAGE.write_text(before + START + values() + END + after)
+        page.write_text(before + START + values() + END + after)
         return
     assert shown == values(), "the page is out of date: pytest tests/unit/hosts/test_docs.py --regenerate"
 
 
 def test_a_real_site_has_the_same_values() -> None:
-    lab = concerns(planned(REPOSITORY / "inventories/lab/site.yml"))
-    for kind, stated in concerns(planned(DC, kubernetes=None)).items():
+    lab = concerns(planned(LAB), "os_tuning")
+    for kind, stated in concerns(planned(DC, kubernetes=None), "os_tuning").items():
         values_there = {sysctl.key: sysctl.value for sysctl in stated.sysctls}
         assert values_there.items() <= {sysctl.key: sysctl.value for sysctl in lab[kind].sysctls}.items()

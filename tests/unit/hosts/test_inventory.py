@@ -83,7 +83,7 @@ def test_text_of_the_site_file_is_never_a_template(tmp_path: Path) -> None:
     path = tmp_path / "site.yml"
     path.write_text(yaml.safe_dump(stated, sort_keys=False))
     (tmp_path / "charts").symlink_to(REPOSITORY / "charts")
-    show = {"ansible.builtin.debug": {"var": "pinion_host.concerns.os_tuning.files"}}
+    show = {"ansible.builtin.debug": {"var": "pinion_host.concerns.access.files"}}
     play = [
         {
             "hosts": "pi-01",

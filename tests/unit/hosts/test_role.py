@@ -61,10 +61,21 @@ def test_ansible_and_pyinfra_ask_the_same() -> None:
 
 
 def test_some_concerns_alone_leave_the_others() -> None:
-    host = {"concerns": {"a": {"name": "a", "files": []}, "b": {"name": "b", "files": []}}}
+    user = {
+        "name": "x",
+        "system": True,
+        "comment": "",
+        "home": "/",
+        "create_home": False,
+        "shell": "/bin/sh",
+        "groups": [],
+    }
+    host = {"concerns": {"a": {"name": "a", "users": [user]}, "b": {"name": "b", "files": []}}}
     known = ("a", "b", "c")
-    assert selection(host, known, ["b"]) == {"concerns": [{"name": "b", "files": []}], "whole": False}
-    assert selection(host, known, ["c"]) == {"concerns": [{"name": "c"}], "whole": False}  # taken back
+    chosen = selection(host, known, ["b"])
+    assert (chosen["concerns"], chosen["whole"]) == ([{"name": "b", "files": []}], False)
+    assert chosen["others"] == {"a": (("users", "x"),)}
+    assert selection(host, known, ["c"])["concerns"] == [{"name": "c"}]  # taken back
     with pytest.raises(UnknownConcernError, match="there is no concern 'd'; there are a, b, c"):
         selection(host, known, ["d"])
 

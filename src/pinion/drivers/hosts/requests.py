@@ -7,6 +7,9 @@ import platform
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pinion.drivers.hosts.onhost.handover import stated
+from pinion.drivers.hosts.onhost.wanted import concern as parsed
+
 if TYPE_CHECKING:
     from pinion.plan.model import HostMaterial
 
@@ -29,10 +32,10 @@ class UnknownConcernError(ValueError):
 
 
 def selection(host: Mapping[str, Any], known: Iterable[str], only: Iterable[str] = ()) -> dict[str, Any]:
-    """``concerns`` and ``whole`` of a request for *host*, a HostPlan as JSON data, in the plan's order.
+    """``concerns``, ``whole`` and ``others`` of a request for *host*, a HostPlan as JSON data, in the plan's order.
 
-    With *only*, just the concerns of these names; one that the plan does not give to this host is taken back. Else all concerns, and what
-    the host has beyond them is taken back too. Raises `UnknownConcernError` for a name that is not one of *known*.
+    With *only*, just the concerns of these names, and what the others state; one that the plan does not give to this host is taken back.
+    Else all concerns, and what the host has beyond them is taken back too. Raises `UnknownConcernError` for a name that none has.
     """
     names, wanted = tuple(only), host["concerns"]
     known = tuple(known)
@@ -41,7 +44,8 @@ def selection(host: Mapping[str, Any], known: Iterable[str], only: Iterable[str]
             raise UnknownConcernError(f"there is no concern {name!r}; there are {', '.join(known)}")
     chosen = [_sent(concern) for name, concern in wanted.items() if not names or name in names]
     retired = [{"name": name} for name in names if name not in wanted]
-    return {"concerns": [*retired, *chosen], "whole": not names}
+    others = {name: stated(parsed(concern)) for name, concern in wanted.items() if names and name not in names}
+    return {"concerns": [*retired, *chosen], "whole": not names, "others": others}
 
 
 def answered(

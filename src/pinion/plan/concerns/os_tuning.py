@@ -1,4 +1,4 @@
-"""The concern `os_tuning`: kernel parameters, packages, users and a hardened SSH server, for every host.
+"""The concern `os_tuning`: kernel parameters and packages, for every host.
 
 Every value carries its source. Which of them a kind of host gets, and which of them a container can hold, is decided here and nowhere else.
 """
@@ -9,22 +9,13 @@ from dataclasses import dataclass
 
 from pinion.plan.concerns import gpu_tuning, pi_tuning
 from pinion.plan.context import HostContext
-from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostSysctl, HostUnit, HostUser
+from pinion.plan.model import Concern, DeviceKind, HostFile, HostSysctl
 from pinion.site.catalog import Platform
 from pinion.site.model import Site
 
 NAME = "os_tuning"
 #: Read at boot in lexical order: before the files numbered 90 and more, where a later concern may state a stronger value.
 SYSCTL_FILE = "/etc/sysctl.d/80-pinion-os-tuning.conf"
-#: sshd takes the first value that it reads, and Debian's sshd_config reads this folder first.
-SSHD_FILE = "/etc/ssh/sshd_config.d/10-pinion.conf"
-#: Administrators' keys lie where only root writes, so that a stolen session cannot add one.
-KEYS_FOLDER = "/etc/ssh/authorized_keys.d"
-#: Authorities whose certificates count, and for whom a certificate must be made out, one file a user.
-AUTHORITIES_FILE = "/etc/ssh/pinion-user-ca.pub"
-PRINCIPALS_FOLDER = "/etc/ssh/auth_principals.d"
-ADMIN_USER = "ops"
-EDGE_USER = "edge-runtime"
 
 _ALL = frozenset({DeviceKind.PI, DeviceKind.GPU_SERVER, DeviceKind.MANAGEMENT_HOST})
 _NODES = frozenset({DeviceKind.PI, DeviceKind.GPU_SERVER})
@@ -128,42 +119,6 @@ _PACKAGES_ABSENT = {
     "triggerhappy": _PIS,  # part of some Raspberry Pi images; reacts to plugged-in keyboards
 }
 
-#: sshd_config(5). Keyword, value, and the source of the choice.
-_SSHD = (
-    ("PermitRootLogin", "no", "CIS Debian Linux 12 Benchmark 5.1"),
-    ("PasswordAuthentication", "no", "keys only: a site has no passwords"),
-    ("KbdInteractiveAuthentication", "no", "keys only: PAM would ask for a password here"),
-    ("PermitEmptyPasswords", "no", "CIS Debian Linux 12 Benchmark 5.1"),
-    ("X11Forwarding", "no", "CIS Debian Linux 12 Benchmark 5.1"),
-    ("AllowAgentForwarding", "no", "an agent forwarded to a host can be used by its root"),
-    ("LoginGraceTime", "30", "CIS Debian Linux 12 Benchmark 5.1 asks for 60 seconds or less"),
-    ("ClientAliveInterval", "60", "with the next: a dead session ends after three minutes"),
-    ("ClientAliveCountMax", "3", "sshd_config(5), its default"),
-    ("LogLevel", "VERBOSE", "the journal then says which key logged in"),
-    (
-        "AuthorizedKeysFile",
-        f".ssh/authorized_keys {KEYS_FOLDER}/%u",
-        "the image's own key, and the site's administrators",
-    ),
-)
-#: Where the site has an authority.
-_SSHD_AUTHORITY = (
-    (
-        "TrustedUserCAKeys",
-        AUTHORITIES_FILE,
-        "sshd_config(5): a certificate that one of these keys signed is as good as a key",
-    ),
-    (
-        "AuthorizedPrincipalsFile",
-        f"{PRINCIPALS_FOLDER}/%u",
-        "sshd_config(5): what a certificate must be made out to; a user without a file takes none",
-    ),
-)
-#: The candidate is judged as part of the whole configuration, in the place where sshd will read it: first.
-_SSHD_VALIDATE = "cat %s /etc/ssh/sshd_config | /usr/sbin/sshd -t -f /dev/stdin"
-#: What the running server must say of itself (sshd -T prints keywords in lower case).
-_SSHD_CLAIMED = ("permitrootlogin", "passwordauthentication", "kbdinteractiveauthentication", "x11forwarding")
-
 
 def os_tuning(host: HostContext) -> Concern:
     """The concern for *host*: every host has it."""
@@ -173,11 +128,8 @@ def os_tuning(host: HostContext) -> Concern:
         name=NAME,
         packages=tuple(sorted(name for name, kinds in _PACKAGES.items() if kind in kinds)),
         packages_absent=tuple(sorted(name for name, kinds in _PACKAGES_ABSENT.items() if kind in kinds)),
-        users=tuple(_users(kind, site)),
-        files=(_sysctl_file(sysctls), *_admin_files(site), _sshd_file(site)),
+        files=(_sysctl_file(sysctls),),
         sysctls=sysctls,
-        units=(HostUnit(name="ssh.service", enabled=True, active=True),),
-        claims=_claims(site),
     )
 
 
@@ -210,90 +162,3 @@ def _sysctl_file(sysctls: tuple[HostSysctl, ...]) -> HostFile:
     for sysctl in sysctls:
         lines += [f"# {sysctl.source}", f"{sysctl.key} = {sysctl.value}"]
     return HostFile(path=SYSCTL_FILE, content="\n".join(lines) + "\n")
-
-
-def _users(kind: DeviceKind, site: Site) -> list[HostUser]:
-    found = []
-    if site.access.admins or site.access.authorities:
-        found.append(
-            HostUser(
-                name=ADMIN_USER,
-                system=False,
-                comment="Site administrators",
-                home=f"/home/{ADMIN_USER}",
-                create_home=True,
-                shell="/bin/bash",
-                groups=("adm", "systemd-journal"),
-            )
-        )
-    if kind is DeviceKind.PI:
-        found.append(
-            HostUser(
-                name=EDGE_USER,
-                system=True,
-                comment="Edge inference runtime",
-                home=f"/var/lib/{EDGE_USER}",
-                create_home=False,
-                shell="/usr/sbin/nologin",
-            )
-        )
-    return found
-
-
-def _admin_files(site: Site) -> tuple[HostFile, ...]:
-    access = site.access
-    listed = []
-    if access.admins:
-        listed.append((f"{KEYS_FOLDER}/{ADMIN_USER}", access.admins))
-    if access.authorities:
-        listed += [(AUTHORITIES_FILE, access.authorities), (f"{PRINCIPALS_FOLDER}/{ADMIN_USER}", access.principals)]
-    if not listed:
-        return ()
-    rights = HostFile(
-        path=f"/etc/sudoers.d/60-pinion-{ADMIN_USER}",
-        mode="0440",
-        content=f"{ADMIN_USER} ALL=(ALL:ALL) NOPASSWD: ALL\n",
-        validate_command="/usr/sbin/visudo -cf %s",
-    )
-    return (*(HostFile(path=path, content="".join(f"{line}\n" for line in lines)) for path, lines in listed), rights)
-
-
-def _sshd(site: Site) -> tuple[tuple[str, str, str], ...]:
-    """sshd's keywords, values and sources on a host of *site*."""
-    return (*_SSHD, *_SSHD_AUTHORITY) if site.access.authorities else _SSHD
-
-
-def _sshd_file(site: Site) -> HostFile:
-    lines = ["# Kept by Pinion (concern os_tuning); changes made here are undone by the next run."]
-    for keyword, value, source in _sshd(site):
-        lines += [f"# {source}", f"{keyword} {value}"]
-    return HostFile(
-        path=SSHD_FILE,
-        mode="0600",
-        content="\n".join(lines) + "\n",
-        notify=("ssh.service",),
-        validate_command=_SSHD_VALIDATE,
-        confirm=True,
-    )
-
-
-def _claims(site: Site) -> tuple[HostClaim, ...]:
-    stated = {keyword.lower(): value for keyword, value, _ in _sshd(site)}
-    claimed = (*_SSHD_CLAIMED, "trustedusercakeys") if site.access.authorities else _SSHD_CLAIMED
-    effective = [
-        HostClaim(
-            name=f"sshd.{keyword}",
-            claim=f"sshd's effective {keyword} is",
-            command=f"/usr/sbin/sshd -T 2>/dev/null | sed -n 's/^{keyword} //p'",
-            expected=stated[keyword],
-        )
-        for keyword in claimed
-    ]
-    offered = (
-        "ssh -o BatchMode=yes -o PreferredAuthentications=none -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
-        " -o LogLevel=ERROR nobody@127.0.0.1 2>&1 | sed -n 's/.*Permission denied (\\(.*\\)).*/\\1/p'"
-    )
-    running = HostClaim(
-        name="sshd.offered", claim="the running sshd offers these ways to log in", command=offered, expected="publickey"
-    )
-    return (*effective, running)

@@ -1,16 +1,17 @@
 """Check, converge, go back: what a run does on a host, for all its concerns together, over any `Machine`.
 
-What the journal says a concern placed, and the concern no longer states, is taken back in the same run. A *whole* run also takes back every
-concern that the host has and the plan has not.
+What the journal says a concern placed, and the concern no longer states, is taken back in the same run, unless another concern states it
+now: that one takes it over. A *whole* run also takes back every concern that the host has and the plan has not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
 from .found import Change, Found, diff, leftover, read
+from .handover import Thing, hand_over, owners
 from .history import History, freeze, thaw
 from .journal import Journal
 from .machine import HostError, Machine
@@ -20,6 +21,9 @@ from .wanted import Concern
 __all__ = ["CONFIRM_SECONDS", "Change", "Report", "back", "check", "confirm", "converge", "undo"]
 
 Work = list[tuple[Concern, Journal]]
+#: What a host's concerns beside those of a run state, by concern.
+Others = Mapping[str, Iterable[Thing]]
+_NONE: Others = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +79,9 @@ class _Run:
         self.kept = text
 
 
-def check(machine: Machine, wanted: Sequence[Concern], *, whole: bool = False) -> Report:
+def check(machine: Machine, wanted: Sequence[Concern], *, whole: bool = False, others: Others = _NONE) -> Report:
     """What `converge` would change. Changes nothing and takes no lock."""
-    run = _Run(machine, _work(machine, wanted, whole=whole))
+    run = _Run(machine, _work(machine, wanted, others, whole=whole, write=lambda *_: None))
     found = run.read()
     changes = [change for concern, journal in run.work for change in run.diff(concern, found, journal)]
     return _report(machine, run, changes, waited=0.0)
@@ -90,14 +94,22 @@ def needed(machine: Machine, wanted: Sequence[Concern]) -> tuple[str, ...]:
 
 
 def converge(
-    machine: Machine, wanted: Sequence[Concern], *, wait: float, who: str, whole: bool = False, name: str = ""
+    machine: Machine,
+    wanted: Sequence[Concern],
+    *,
+    wait: float,
+    who: str,
+    whole: bool = False,
+    name: str = "",
+    others: Others = _NONE,
 ) -> Report:
     """Bring the host to *wanted*. Waits up to *wait* seconds behind another run. Raises `HostError`; running again goes on from there.
 
-    *name* is what the controller calls the run; `back` with that name takes the host to where it was before.
+    *name* is what the controller calls the run; `back` with that name takes the host to where it was before. What *others* state is left to
+    them, whoever placed it.
     """
     with machine.guard.lock(wait, who) as waited:
-        return _converge(machine, wanted, whole=whole, name=name, waited=waited)
+        return _converge(machine, wanted, others, whole=whole, name=name, waited=waited)
 
 
 def undo(machine: Machine, names: Sequence[str], *, wait: float, who: str, name: str = "") -> Report:
@@ -119,7 +131,7 @@ def back(machine: Machine, run: str, *, wait: float, who: str, name: str = "") -
             )
         new = [Concern(concern) for concern, data in history.before.items() if data is None]
         old = [thaw(data, machine.vault.fetch) for data in history.before.values() if data is not None]
-        return _converge(machine, [*reversed(new), *old], whole=False, name=name, waited=waited)
+        return _converge(machine, [*reversed(new), *old], _NONE, whole=False, name=name, waited=waited)
 
 
 def confirm(machine: Machine, names: Sequence[str], *, wait: float, who: str) -> None:
@@ -134,23 +146,36 @@ def confirm(machine: Machine, names: Sequence[str], *, wait: float, who: str) ->
         raise HostError(f"{', '.join(late)}: {said}")
 
 
-def _work(machine: Machine, wanted: Sequence[Concern], *, whole: bool) -> Work:
-    asked = {concern.name for concern in wanted}
-    retired = [Concern(name) for name in machine.journals.names() if whole and name not in asked]
-    return [(concern, _journal(machine, concern.name)) for concern in [*retired, *wanted]]
+def _work(
+    machine: Machine,
+    wanted: Sequence[Concern],
+    others: Others,
+    *,
+    whole: bool,
+    write: Callable[[str, Journal], None],
+) -> Work:
+    """The concerns and their journals, after what has another owner now was handed over."""
+    asked = [concern.name for concern in wanted]
+    kept = machine.journals.names()
+    journals = {name: machine.journals.read(name) for name in dict.fromkeys([*kept, *asked, *others])}
+    hand_over(journals, owners(wanted, others), write)
+    retired = [Concern(name) for name in kept if whole and name not in asked]
+    return [(concern, _with_secrets(machine, journals[concern.name])) for concern in [*retired, *wanted]]
 
 
-def _journal(machine: Machine, name: str) -> Journal:
-    """The journal of a concern, with the contents of secret files."""
-    journal = machine.journals.read(name)
+def _with_secrets(machine: Machine, journal: Journal) -> Journal:
+    """*journal* with the contents of secret files."""
     for original in journal.files.values():
         if original.kept is not None:
             original.content = machine.vault.fetch(original.kept)
     return journal
 
 
-def _converge(machine: Machine, wanted: Sequence[Concern], *, whole: bool, name: str, waited: float) -> Report:
-    run = _Run(machine, _work(machine, wanted, whole=whole), machine.journals.read_history())
+def _converge(
+    machine: Machine, wanted: Sequence[Concern], others: Others, *, whole: bool, name: str, waited: float
+) -> Report:
+    work = _work(machine, wanted, others, whole=whole, write=machine.journals.write)
+    run = _Run(machine, work, machine.journals.read_history())
     found = run.read()
     foretold = [change for concern, journal in run.work for change in run.diff(concern, found, journal)]
     _remember(run, name)

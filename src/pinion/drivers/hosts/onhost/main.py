@@ -1,8 +1,9 @@
 """One request in, one answer out: what Ansible's action, pyinfra's operation and the SSH driver call.
 
 A request is ``{"action": "check" | "apply" | "undo" | "back" | "confirm", "concerns": [...], "wait": seconds, "who": text, "run": text}``.
-With ``"whole": true`` the concerns are all that the host is to have, and any other that it has is taken back. ``back`` takes back what the
-run ``"of"`` changed. The answer is the `engine.Report`, or ``{"error": text}``.
+With ``"whole": true`` the concerns are all that the host is to have, and any other that it has is taken back. Else ``"others"`` has what
+its other concerns state, ``{concern: [thing, ...]}``, each a `handover.Thing` as a list. ``back`` takes back what the run ``"of"`` changed.
+The answer is the `engine.Report`, or ``{"error": text}``.
 """
 
 from __future__ import annotations
@@ -45,13 +46,14 @@ def answer(request: Mapping[str, Any], machine: Machine) -> engine.Report:
     action, whole = request.get("action"), bool(request.get("whole"))
     asked = [wanted.concern(concern) for concern in request.get("concerns", ())]
     names = [concern.name for concern in asked]
+    others = {name: [tuple(thing) for thing in things] for name, things in request.get("others", {}).items()}
     wait, who, run = float(request.get("wait", 0)), str(request.get("who", "")), str(request.get("run", ""))
     if action == "check":
-        return engine.check(machine, asked, whole=whole)
+        return engine.check(machine, asked, whole=whole, others=others)
     if action == "apply":
         if needs := engine.needed(machine, asked):
             return engine.Report((), needs=needs)
-        return engine.converge(machine, asked, wait=wait, who=who, whole=whole, name=run)
+        return engine.converge(machine, asked, wait=wait, who=who, whole=whole, name=run, others=others)
     if action == "undo":
         return engine.undo(machine, names, wait=wait, who=who, name=run)
     if action == "back":
