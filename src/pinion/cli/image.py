@@ -23,9 +23,11 @@ from pinion.cli.token_life import token_life as token_life_option
 from pinion.drivers.hosts.inventory import login
 from pinion.drivers.identity.place import folder_of
 from pinion.image import base as bases
+from pinion.image.choice import settle
 from pinion.image.enrolment import LIFE_SECONDS, handed_out
 from pinion.image.errors import ImageError
 from pinion.image.identity import node_of
+from pinion.image.kinds import Kind
 from pinion.image.node import NodeImage, Supplied
 from pinion.image.node import build as build_node
 from pinion.image.store import Store
@@ -99,11 +101,24 @@ Examples:
   pinion image build dc-rack-12 --node pi-01 --token-life 24h
   pinion image build dc-rack-12 --node pi-01 --root-ca site-ca.crt --token pi-01.token
   pinion image build dc-rack-12 --update        the newest packages, recorded anew
+  pinion image build dc-rack-12 --base-archive 2026-06-18-raspios-trixie-arm64-lite.img.xz
 """
 )
 @click.argument("site")
 @click.option("--node", "nodes", multiple=True, metavar="NAME", help="Also the image of this node; may be repeated.")
 @_supplied
+@click.option(
+    "--base",
+    type=click.Choice([kind.value for kind in Kind]),
+    help="What the base is made of, for this site from now on. Default: what was taken before, else Raspberry Pi OS for Pis that run it "
+    "where its archive can be had, else Debian.",
+)
+@click.option(
+    "--base-archive",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="The archive of Raspberry Pi OS (.img.xz), fetched elsewhere; refused unless its SHA-256 is the recorded one.",
+)
 @click.option("--update", is_flag=True, help="Take the newest packages instead of the recorded ones.")
 @click.option(
     "--rebuild", is_flag=True, help="Build the base also when it is there: the same inputs give the same digest."
@@ -117,6 +132,8 @@ def build(
     root_ca: Path | None,
     token: Path | None,
     token_life: float,
+    base: str | None,
+    base_archive: Path | None,
     update: bool,
     rebuild: bool,
     as_json: bool,
@@ -124,27 +141,27 @@ def build(
     """Build the base image that serves all Pis of SITE, and the image of each node that is named."""
     if token is not None and len(nodes) != 1:
         raise click.UsageError("--token is good for one node: name it with --node")
+    if base_archive is not None and base == Kind.DEBIAN:
+        raise click.UsageError("--base-archive is that of Raspberry Pi OS: leave --base debian away")
     plan = _plan(site, nodes, as_json=as_json)
     supplied = _by_default(plan, Supplied(admin_keys, user_ca, root_ca, token, token_life=token_life))
     _obtain(_BUILD_TOOLS)
     progress = Progress()
     with _Failing():
         store = Store.of(plan.site)
-        base = bases.ensure(store, progress.say, update=update, rebuild=rebuild)
-        made = [build_node(store, plan, base, node, supplied, progress.say) for node in nodes]
+        kind = settle(store, plan, Kind(base) if base else None, base_archive, progress.say)
+        found = bases.ensure(store, progress.say, kind, update=update, rebuild=rebuild, archive=base_archive)
+        made = [build_node(store, plan, found, node, supplied, progress.say) for node in nodes]
     if as_json:
         whole = {
-            "base": {"image": str(base.image), "sha256": base.sha256, "size": base.disk.size},
+            "base": {"kind": kind, "image": str(found.image), "sha256": found.sha256, "size": found.disk.size},
             "nodes": [_node_json(node) for node in made],
         }
         click.echo(json.dumps(whole, indent=2))
         return
-    click.echo(
-        f"base   {base.image}\n       sha256 {base.sha256}, {len(base.lock.packages)} packages of {base.lock.release}"
-    )
-    click.echo(
-        f"       {base.manifest.name}, {base.bill.name}; each signed: minisign -V -p {Store.of(plan.site).signing_key.with_suffix('.pub')}"
-    )
+    click.echo(f"base   {found.image}\n       sha256 {found.sha256}, {found.contents}")
+    public = store.signing_key.with_suffix(".pub")
+    click.echo(f"       {found.manifest.name}, {found.bill.name}; each signed: minisign -V -p {public}")
     for node in made:
         click.echo(f"{node.node}  {node.path}\n       sha256 {node.sha256}")
         click.echo(_enrolment_told(node))
@@ -191,7 +208,9 @@ def test(
     supplied = _by_default(plan, Supplied(admin_keys, user_ca, root_ca, token, token_life=token_life))
     _obtain((*_BUILD_TOOLS, *_TEST_TOOLS))
     with _Failing():
-        trial = try_node(Store.of(plan.site), plan, chosen, supplied, login().key, Progress().say, patience=patience)
+        store, say = Store.of(plan.site), Progress().say
+        base = bases.ensure(store, say, settle(store, plan, None, None, say))
+        trial = try_node(store, plan, base, chosen, supplied, login().key, say, patience=patience)
     if as_json:
         click.echo(json.dumps(_trial_json(trial), indent=2))
     else:
@@ -247,7 +266,8 @@ def write_(
         _refuse(facts, refusals(facts, 0))
         _obtain(_BUILD_TOOLS)
         store = Store.of(plan.site)
-        made = build_node(store, plan, bases.ensure(store, progress.say), node, supplied, progress.say)
+        base = bases.ensure(store, progress.say, settle(store, plan, None, None, progress.say))
+        made = build_node(store, plan, base, node, supplied, progress.say)
         _refuse(facts, refusals(facts, made.size))
         _agree(facts, node, yes)
         # it works once: from here on it is this card's

@@ -36,6 +36,10 @@ def serving() -> Iterator[Artefacts]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def do_HEAD(self) -> None:
+            body = told.files.get(self.path)
+            self._head(404 if body is None else 200, len(body or b""))
+
         def do_GET(self) -> None:
             wanted = self.headers.get("Range")
             told.asked.append((self.path, wanted))
