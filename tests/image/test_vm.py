@@ -38,6 +38,8 @@ from pinion.image.store import Store
 from pinion.image.trial import Trial, try_node
 from pinion.image.vm import Running, running
 from pinion.plan import plan as compile_plan
+from pinion.plan.concerns.base import FAILED_UNITS
+from pinion.plan.concerns.identity import SERVICE
 from pinion.plan.model import HostPlan, Plan
 from pinion.site.catalog import Evidence
 from pinion.site.find import repository, site_file
@@ -266,6 +268,7 @@ def test_a_converge_sets_what_a_network_namespace_hides(
         ]
         findings = run_all(part, checks, [host_prober(machine.access)])
         refused = _refused(plan, host, machine)
+        given_up = _said(host, machine, FAILED_UNITS)
     failed = [f"{found.check.id}: {found.found!r}" for found in findings if found.outcome != "proved"]
     assert failed == []
     proved = {found.check.id.partition(".sysctl.")[2]: found.found for found in findings}
@@ -274,6 +277,8 @@ def test_a_converge_sets_what_a_network_namespace_hides(
         found.check.id.removeprefix(f"host.{NODE}.pi_tuning.") for found in findings
     }
     assert refused == [], "a kernel of its own takes every value of gpu_tuning"
+    # it asks an authority that it does not reach here
+    assert given_up in {"none", SERVICE}
 
 
 def _converge(host: HostPlan, machine: Running, concern: str) -> None:
@@ -320,6 +325,12 @@ def _converge(host: HostPlan, machine: Running, concern: str) -> None:
         check=False,
     )
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-2000:]
+
+
+def _said(host: HostPlan, machine: Running, command: str) -> str:
+    """What *command* prints on the machine."""
+    argv = [*machine.access.command(host), command]
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=600).stdout.strip()
 
 
 def _refused(plan: Plan, host: HostPlan, machine: Running) -> list[str]:
