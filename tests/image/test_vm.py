@@ -202,6 +202,43 @@ def test_the_command_shows_what_it_proved(store: Store, trial: Trial) -> None:
     assert json.loads(done.stdout)["base"]["size"] > 1 << 30
 
 
+def test_a_converge_sets_what_a_network_namespace_hides(
+    store: Store, plan: Plan, image: NodeImage, supplied: Supplied, tmp_path: Path
+) -> None:
+    """Ansible on the emulated node: the parameters of the Pi's concern, read from a kernel that is the node's own."""
+    host = next(host for host in plan.hosts if host.name == NODE)
+    access = SshAccess(store.admin_key, store.known_hosts)
+    archive = Archive(tmp_path / "pool", tmp_path / "apt")
+    archive.open()
+    archive.command("download", *host.concerns["pi_tuning"].packages)
+    with running(image.path, plan, host, access, tmp_path, patience=1800, say=lambda text: say(NODE, text)) as machine:
+        for package in (tmp_path / "pool").glob("*.deb"):
+            # the machine reaches no mirror, so its one missing package is handed in
+            put = [*machine.access.command(host), "cat >/tmp/p.deb && sudo dpkg --install /tmp/p.deb"]
+            subprocess.run(put, input=package.read_bytes(), check=True, capture_output=True, timeout=900)
+        _converge(host, machine, "pi_tuning")
+        part = plan.model_copy(update={"hosts": (host,)})
+        # an emulated machine has one speed, so nothing there chooses it
+        checks = [
+            check
+            for check in host_checks(part)
+            if ".pi_tuning." in check.id and not check.id.endswith("claim.governor")
+        ]
+        findings = run_all(part, checks, [host_prober(machine.access)])
+        refused = _refused(plan, host, machine)
+        given_up = _said(host, machine, FAILED_UNITS)
+    failed = [f"{found.check.id}: {found.found!r}" for found in findings if found.outcome != "proved"]
+    assert failed == []
+    proved = {found.check.id.partition(".sysctl.")[2]: found.found for found in findings}
+    assert proved["net.core.netdev_max_backlog"] == "5000"
+    assert {"claim.swap", "claim.noatime", "claim.steering"} <= {
+        found.check.id.removeprefix(f"host.{NODE}.pi_tuning.") for found in findings
+    }
+    assert refused == [], "a kernel of its own takes every value of gpu_tuning"
+    # it asks an authority that it does not reach here
+    assert given_up in {"none", SERVICE}
+
+
 def test_a_damaged_package_heals_itself(store: Store, lock: Lock) -> None:
     victim = store.pool / lock.package("zstd").file
     victim.write_bytes(b"not a package")
@@ -242,43 +279,6 @@ def test_a_lock_that_the_mirror_cannot_serve_says_what_to_do(store: Store, lock:
     other = lock.model_copy(update={"packages": (gone,)})
     with pytest.raises(ImageError, match="--update"):
         heal(other, store.pool, say)
-
-
-def test_a_converge_sets_what_a_network_namespace_hides(
-    store: Store, plan: Plan, image: NodeImage, supplied: Supplied, tmp_path: Path
-) -> None:
-    """Ansible on the emulated node: the parameters of the Pi's concern, read from a kernel that is the node's own."""
-    host = next(host for host in plan.hosts if host.name == NODE)
-    access = SshAccess(store.admin_key, store.known_hosts)
-    archive = Archive(tmp_path / "pool", tmp_path / "apt")
-    archive.open()
-    archive.command("download", *host.concerns["pi_tuning"].packages)
-    with running(image.path, plan, host, access, tmp_path, patience=1800, say=lambda text: say(NODE, text)) as machine:
-        for package in (tmp_path / "pool").glob("*.deb"):
-            # the machine reaches no mirror, so its one missing package is handed in
-            put = [*machine.access.command(host), "cat >/tmp/p.deb && sudo dpkg --install /tmp/p.deb"]
-            subprocess.run(put, input=package.read_bytes(), check=True, capture_output=True, timeout=900)
-        _converge(host, machine, "pi_tuning")
-        part = plan.model_copy(update={"hosts": (host,)})
-        # an emulated machine has one speed, so nothing there chooses it
-        checks = [
-            check
-            for check in host_checks(part)
-            if ".pi_tuning." in check.id and not check.id.endswith("claim.governor")
-        ]
-        findings = run_all(part, checks, [host_prober(machine.access)])
-        refused = _refused(plan, host, machine)
-        given_up = _said(host, machine, FAILED_UNITS)
-    failed = [f"{found.check.id}: {found.found!r}" for found in findings if found.outcome != "proved"]
-    assert failed == []
-    proved = {found.check.id.partition(".sysctl.")[2]: found.found for found in findings}
-    assert proved["net.core.netdev_max_backlog"] == "5000"
-    assert {"claim.swap", "claim.noatime", "claim.steering"} <= {
-        found.check.id.removeprefix(f"host.{NODE}.pi_tuning.") for found in findings
-    }
-    assert refused == [], "a kernel of its own takes every value of gpu_tuning"
-    # it asks an authority that it does not reach here
-    assert given_up in {"none", SERVICE}
 
 
 def _converge(host: HostPlan, machine: Running, concern: str) -> None:
