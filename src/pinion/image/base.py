@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pinion.image import raspios
+from pinion.image.archives import have
 from pinion.image.debian import BUILD_TIMEOUT, DebianBuilder, locked
 from pinion.image.disk import assemble, digest, table, tool
 from pinion.image.errors import ImageError
@@ -115,7 +116,10 @@ def ensure(
 
 def _builder(store: Store, say: Say, kind: Kind, archive: Path | None, *, update: bool) -> Builder:
     if kind is Kind.RASPIOS:
-        return raspios.RaspiosBuilder(store, raspios.ARCHIVE, archive)
+        if archive is not None:
+            # looked at also where the base is there: nobody shall believe that it is made of another file
+            have(raspios.ARCHIVE, store.archives, archive, say)
+        return raspios.RaspiosBuilder(store, raspios.ARCHIVE)
     return DebianBuilder(store, locked(store, say, update=update))
 
 

@@ -69,11 +69,10 @@ _BOOT_NEEDED = ("kernel8.img", "initramfs8", "kernel_2712.img", "bcm2712-rpi-5-b
 
 @dataclass(frozen=True, slots=True)
 class RaspiosBuilder:
-    """The base out of *archive*; *given* is its file, where it is not to be fetched."""
+    """The base out of *archive*: the one in the store, or fetched."""
 
     store: Store
     archive: Archive
-    given: Path | None = None
 
     @property
     def kind(self) -> Kind:
@@ -108,7 +107,7 @@ class RaspiosBuilder:
     def make(self, work: Path, held: int, say: Say, *, afresh: bool) -> Made:
         """Take the archive apart, alter what must differ, and leave the rest as it is."""
         del held, afresh  # it takes minutes at most, and no child outlives it
-        place = have(self.archive, self.store.archives, self.given, say)
+        place = have(self.archive, self.store.archives, None, say)
         say("archive", f"unpacks {self.archive.name}")
         whole = work / "archive.img"
         unpack(place, whole)

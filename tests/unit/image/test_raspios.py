@@ -240,7 +240,12 @@ def test_a_base_that_another_operator_built_is_signed_by_who_uses_it(
 
 @needs_tools
 def test_a_tampered_archive_and_one_of_another_shape_are_refused(
-    archive: Archive, handed: Path, store: Store, whole: bytes, monkeypatch: pytest.MonkeyPatch
+    built: tuple[Store, bases.Base],
+    archive: Archive,
+    handed: Path,
+    store: Store,
+    whole: bytes,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     handed.write_bytes(whole[:-1] + b"!")
     command = ["image", "build", "dc-rack-12", "--base-archive", str(handed)]
@@ -248,6 +253,11 @@ def test_a_tampered_archive_and_one_of_another_shape_are_refused(
     assert said.exit_code == 2
     assert "refused: its SHA-256 is" in said.output
     assert not kept(archive, store.archives).exists()
+    there, base = built
+    before = base.manifest.stat().st_mtime_ns
+    with pytest.raises(ImageError, match="refused"):
+        bases.ensure(there, quiet, Kind.RASPIOS, archive=handed)
+    assert base.manifest.stat().st_mtime_ns == before, "also where a base is there"
     handed.write_bytes(whole)
     monkeypatch.setattr(raspios, "_NEEDED", ("/usr/bin/never",))
     with pytest.raises(ImageError, match="its root has no /usr/bin/never: not the shape"):
