@@ -20,8 +20,7 @@ from pinion.cli.image_told import enrolment_told, node_json, print_trial, trial_
 from pinion.cli.token_life import token_life as token_life_option
 from pinion.drivers.hosts.inventory import login
 from pinion.drivers.identity.place import folder_of
-from pinion.image import base as bases
-from pinion.image.choice import settle
+from pinion.image.choice import base_of
 from pinion.image.enrolment import LIFE_SECONDS, handed_out
 from pinion.image.errors import ImageError
 from pinion.image.identity import node_of
@@ -147,8 +146,8 @@ def build(
     progress = Progress()
     with _Failing():
         store = Store.of(plan.site)
-        kind = settle(store, plan, Kind(base) if base else None, base_archive, progress.say)
-        found = bases.ensure(store, progress.say, kind, update=update, rebuild=rebuild, archive=base_archive)
+        stated = Kind(base) if base else None
+        kind, found = base_of(store, plan, progress.say, stated, archive=base_archive, update=update, rebuild=rebuild)
         made = [build_node(store, plan, found, node, supplied, progress.say) for node in nodes]
     if as_json:
         whole = {
@@ -207,8 +206,9 @@ def test(
     _obtain((*_BUILD_TOOLS, *_TEST_TOOLS))
     with _Failing():
         store, say = Store.of(plan.site), Progress().say
-        base = bases.ensure(store, say, settle(store, plan, None, None, say))
-        trial = try_node(store, plan, base, chosen, supplied, login().key, say, patience=patience)
+        trial = try_node(
+            store, plan, base_of(store, plan, say)[1], chosen, supplied, login().key, say, patience=patience
+        )
     if as_json:
         click.echo(json.dumps(trial_json(trial), indent=2))
     else:
@@ -264,8 +264,7 @@ def write_(
         _refuse(facts, refusals(facts, 0))
         _obtain(_BUILD_TOOLS)
         store = Store.of(plan.site)
-        base = bases.ensure(store, progress.say, settle(store, plan, None, None, progress.say))
-        made = build_node(store, plan, base, node, supplied, progress.say)
+        made = build_node(store, plan, base_of(store, plan, progress.say)[1], node, supplied, progress.say)
         _refuse(facts, refusals(facts, made.size))
         _agree(facts, node, yes)
         # it works once: from here on it is this card's

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from pinion.image import base as bases
 from pinion.image.archives import kept, unreachable
+from pinion.image.base import Base
 from pinion.image.kinds import Kind
 from pinion.image.packages import Say
 from pinion.image.raspios import ARCHIVE
@@ -19,16 +21,29 @@ from pinion.plan.model import DeviceKind, Plan
 from pinion.site.rules.nodes import FIRMWARE_PLATFORM
 
 
-def settle(store: Store, plan: Plan, stated: Kind | None, archive: Path | None, say: Say) -> Kind:
-    """The kind of the site's base, from now on: *stated*, or what *archive* (its file) implies, or by the rule above."""
-    noted = read_json(store.kind_file).get("base")
-    kind = stated or (Kind.RASPIOS if archive is not None else None)
-    if kind is None and noted in {*Kind}:
-        return Kind(str(noted))
-    if kind is None:
-        kind = _by_platform(store, plan, say)
+def base_of(
+    store: Store,
+    plan: Plan,
+    say: Say,
+    stated: Kind | None = None,
+    *,
+    archive: Path | None = None,
+    update: bool = False,
+    rebuild: bool = False,
+) -> tuple[Kind, Base]:
+    """Have the base of the site's images, and note its kind once it is there. Raises `ImageError`; the rest is `ensure`'s."""
+    kind = settle(store, plan, stated or (Kind.RASPIOS if archive is not None else None), say)
+    base = bases.ensure(store, say, kind, update=update, rebuild=rebuild, archive=archive)
     note(store, kind)
-    return kind
+    return kind, base
+
+
+def settle(store: Store, plan: Plan, stated: Kind | None, say: Say) -> Kind:
+    """The kind of the site's base by the rule above."""
+    if stated is not None:
+        return stated
+    noted = read_json(store.kind_file).get("base")
+    return Kind(str(noted)) if noted in {*Kind} else _by_platform(store, plan, say)
 
 
 def note(store: Store, kind: Kind) -> None:

@@ -24,7 +24,7 @@ from pinion.image import archives, choice, raspios
 from pinion.image import base as bases
 from pinion.image.accounts import with_our_user
 from pinion.image.archives import Archive, have, kept
-from pinion.image.choice import settle
+from pinion.image.choice import base_of, note, settle
 from pinion.image.disk import take
 from pinion.image.errors import ImageError
 from pinion.image.kinds import Kind
@@ -332,14 +332,27 @@ def test_the_base_is_decided_once(
 ) -> None:
     plan = plan_of_file(DC)
     said: list[str] = []
-    assert settle(store, plan, None, None, lambda _stage, text: said.append(text)) is Kind.DEBIAN
-    assert "not reachable (Connection refused)" in said[0].replace("[Errno 111] ", "")
+    assert settle(store, plan, None, lambda _stage, text: said.append(text)) is Kind.DEBIAN
+    assert "not reachable" in said[0]
+    assert "Connection refused" in said[0]
+    note(store, Kind.DEBIAN)
     monkeypatch.setattr(choice, "ARCHIVE", at(vendor, archive))
-    assert settle(store, plan, None, None, quiet) is Kind.DEBIAN, "what was built stays what is tried and written"
-    assert settle(store, plan, Kind.RASPIOS, None, quiet) is Kind.RASPIOS
-    assert settle(store, plan, None, None, quiet) is Kind.RASPIOS
+    assert settle(store, plan, None, quiet) is Kind.DEBIAN, "what was built stays what is tried and written"
+    assert settle(store, plan, Kind.RASPIOS, quiet) is Kind.RASPIOS
     store.kind_file.unlink()
-    assert settle(store, plan, None, None, quiet) is Kind.RASPIOS, "the vendor answers"
+    assert settle(store, plan, None, quiet) is Kind.RASPIOS, "the vendor answers"
+
+
+@needs_tools
+def test_what_could_not_be_built_is_not_noted(archive: Archive, handed: Path, store: Store) -> None:
+    plan = plan_of_file(DC)
+    note(store, Kind.DEBIAN)
+    with pytest.raises(ImageError, match="Connection refused"):
+        base_of(store, plan, quiet, Kind.RASPIOS)
+    assert settle(store, plan, None, quiet) is Kind.DEBIAN
+    kind, base = base_of(store, plan, quiet, archive=handed)
+    assert kind is settle(store, plan, None, quiet) is Kind.RASPIOS
+    assert base_of(store, plan, quiet) == (kind, base), "the archive is not asked for again"
 
 
 def test_pis_of_debian_get_debian_and_nobody_is_asked(store: Store, archive: Archive) -> None:
@@ -350,7 +363,7 @@ def test_pis_of_debian_get_debian_and_nobody_is_asked(store: Store, archive: Arc
     )
     said: list[str] = []
     pure = plan.model_copy(update={"devices": devices})
-    assert settle(store, pure, None, None, lambda _stage, text: said.append(text)) is Kind.DEBIAN
+    assert settle(store, pure, None, lambda _stage, text: said.append(text)) is Kind.DEBIAN
     assert said == []
 
 
