@@ -10,26 +10,25 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import click
 
-from pinion.checks.model import Finding, Outcome
-from pinion.checks.report import told as finding_told
-from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
+from pinion.cli.arguments import COULD_NOT_RUN, PROBLEM, load_or_exit
+from pinion.cli.image_told import enrolment_told, node_json, print_trial, trial_code, trial_json
 from pinion.cli.token_life import token_life as token_life_option
 from pinion.drivers.hosts.inventory import login
 from pinion.drivers.identity.place import folder_of
-from pinion.image import base as bases
+from pinion.image.choice import base_of
 from pinion.image.enrolment import LIFE_SECONDS, handed_out
 from pinion.image.errors import ImageError
 from pinion.image.identity import node_of
-from pinion.image.node import NodeImage, Supplied
+from pinion.image.kinds import Kind
+from pinion.image.node import Supplied
 from pinion.image.node import build as build_node
 from pinion.image.store import Store
-from pinion.image.trial import Trial, try_node
+from pinion.image.trial import try_node
 from pinion.image.write import Facts, card, refusals, told, write
 from pinion.lab.errors import LabError
 from pinion.lab.progress import Progress
@@ -99,11 +98,24 @@ Examples:
   pinion image build dc-rack-12 --node pi-01 --token-life 24h
   pinion image build dc-rack-12 --node pi-01 --root-ca site-ca.crt --token pi-01.token
   pinion image build dc-rack-12 --update        the newest packages, recorded anew
+  pinion image build dc-rack-12 --base-archive 2026-06-18-raspios-trixie-arm64-lite.img.xz
 """
 )
 @click.argument("site")
 @click.option("--node", "nodes", multiple=True, metavar="NAME", help="Also the image of this node; may be repeated.")
 @_supplied
+@click.option(
+    "--base",
+    type=click.Choice([kind.value for kind in Kind]),
+    help="What the base is made of, for this site from now on. Default: what was taken before, else Raspberry Pi OS for Pis that run it "
+    "where its archive can be had, else Debian.",
+)
+@click.option(
+    "--base-archive",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="The archive of Raspberry Pi OS (.img.xz), fetched elsewhere; refused unless its SHA-256 is the recorded one.",
+)
 @click.option("--update", is_flag=True, help="Take the newest packages instead of the recorded ones.")
 @click.option(
     "--rebuild", is_flag=True, help="Build the base also when it is there: the same inputs give the same digest."
@@ -117,6 +129,8 @@ def build(
     root_ca: Path | None,
     token: Path | None,
     token_life: float,
+    base: str | None,
+    base_archive: Path | None,
     update: bool,
     rebuild: bool,
     as_json: bool,
@@ -124,30 +138,30 @@ def build(
     """Build the base image that serves all Pis of SITE, and the image of each node that is named."""
     if token is not None and len(nodes) != 1:
         raise click.UsageError("--token is good for one node: name it with --node")
+    if base_archive is not None and base == Kind.DEBIAN:
+        raise click.UsageError("--base-archive is that of Raspberry Pi OS: leave --base debian away")
     plan = _plan(site, nodes, as_json=as_json)
     supplied = _by_default(plan, Supplied(admin_keys, user_ca, root_ca, token, token_life=token_life))
     _obtain(_BUILD_TOOLS)
     progress = Progress()
     with _Failing():
         store = Store.of(plan.site)
-        base = bases.ensure(store, progress.say, update=update, rebuild=rebuild)
-        made = [build_node(store, plan, base, node, supplied, progress.say) for node in nodes]
+        stated = Kind(base) if base else None
+        kind, found = base_of(store, plan, progress.say, stated, archive=base_archive, update=update, rebuild=rebuild)
+        made = [build_node(store, plan, found, node, supplied, progress.say) for node in nodes]
     if as_json:
         whole = {
-            "base": {"image": str(base.image), "sha256": base.sha256, "size": base.disk.size},
-            "nodes": [_node_json(node) for node in made],
+            "base": {"kind": kind, "image": str(found.image), "sha256": found.sha256, "size": found.disk.size},
+            "nodes": [node_json(node) for node in made],
         }
         click.echo(json.dumps(whole, indent=2))
         return
-    click.echo(
-        f"base   {base.image}\n       sha256 {base.sha256}, {len(base.lock.packages)} packages of {base.lock.release}"
-    )
-    click.echo(
-        f"       {base.manifest.name}, {base.bill.name}; each signed: minisign -V -p {Store.of(plan.site).signing_key.with_suffix('.pub')}"
-    )
+    click.echo(f"base   {found.image}\n       sha256 {found.sha256}, {found.contents}")
+    public = store.signing_key.with_suffix(".pub")
+    click.echo(f"       {found.manifest.name}, {found.bill.name}; each signed: minisign -V -p {public}")
     for node in made:
         click.echo(f"{node.node}  {node.path}\n       sha256 {node.sha256}")
-        click.echo(_enrolment_told(node))
+        click.echo(enrolment_told(node))
 
 
 @image.command(
@@ -191,11 +205,14 @@ def test(
     supplied = _by_default(plan, Supplied(admin_keys, user_ca, root_ca, token, token_life=token_life))
     _obtain((*_BUILD_TOOLS, *_TEST_TOOLS))
     with _Failing():
-        trial = try_node(Store.of(plan.site), plan, chosen, supplied, login().key, Progress().say, patience=patience)
+        store, say = Store.of(plan.site), Progress().say
+        trial = try_node(
+            store, plan, base_of(store, plan, say)[1], chosen, supplied, login().key, say, patience=patience
+        )
     if as_json:
-        click.echo(json.dumps(_trial_json(trial), indent=2))
+        click.echo(json.dumps(trial_json(trial), indent=2))
     else:
-        _print_trial(trial, show_all=show_all)
+        print_trial(trial, show_all=show_all)
     raise SystemExit(trial_code(trial.findings))
 
 
@@ -247,7 +264,7 @@ def write_(
         _refuse(facts, refusals(facts, 0))
         _obtain(_BUILD_TOOLS)
         store = Store.of(plan.site)
-        made = build_node(store, plan, bases.ensure(store, progress.say), node, supplied, progress.say)
+        made = build_node(store, plan, base_of(store, plan, progress.say)[1], node, supplied, progress.say)
         _refuse(facts, refusals(facts, made.size))
         _agree(facts, node, yes)
         # it works once: from here on it is this card's
@@ -258,7 +275,7 @@ def write_(
     if as_json:
         click.echo(
             json.dumps(
-                {"device": asdict(facts), "node": _node_json(made), "verified": True, "seconds": round(seconds, 1)},
+                {"device": asdict(facts), "node": node_json(made), "verified": True, "seconds": round(seconds, 1)},
                 indent=2,
             )
         )
@@ -266,7 +283,7 @@ def write_(
         click.echo(
             f"{node} is on {facts.path}: {made.size} bytes written and read back in {seconds:.0f} s, sha256 {made.sha256}"
         )
-        click.echo(_enrolment_told(made))
+        click.echo(enrolment_told(made))
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------
@@ -359,69 +376,3 @@ def _speaking(progress: Progress, node: str) -> Callable[[str, int, int], None]:
         progress.say(node, f"{what} {100 * done // whole} %, {rate:.0f} MB/s")
 
     return heard
-
-
-def _node_json(node: NodeImage) -> dict[str, object]:
-    ends = node.enrolment.ends
-    return {
-        "node": node.node,
-        "image": str(node.path),
-        "sha256": node.sha256,
-        "size": node.size,
-        "identity": node.identity,
-        "enrolment": {
-            "at_first_boot": node.enrolment.token is not None,
-            "token_until": datetime.fromtimestamp(ends, UTC).isoformat() if ends is not None else None,
-            "why_not": node.enrolment.why_not,
-        },
-    }
-
-
-def _enrolment_told(node: NodeImage) -> str:
-    """Whether the node gets its certificate by itself, and what to do when it does not."""
-    found = node.enrolment
-    if found.ends is not None:
-        until = f"{datetime.fromtimestamp(found.ends, UTC):%Y-%m-%d %H:%M UTC}"
-        return f"       enrols itself at its first boot, until {until}; its token works once, so for one card"
-    if found.why_not is not None:
-        later = "Or leave it to `pinion converge`, which enrols the hosts that it reaches"
-        return f"note: {node.node} will not enrol itself: {found.why_not}. {later}"
-    if found.root is None:
-        return f"note: {node.node} trusts public authorities only: the site states no concern `identity`, and no --root-ca was given"
-    return (
-        "       trusts the root certificate that was given; the site states no certificate for it (concern `identity`)"
-    )
-
-
-def _trial_json(trial: Trial) -> dict[str, object]:
-    return {
-        "node": trial.image.node,
-        "image": _node_json(trial.image),
-        "seconds_to_login": round(trial.seconds, 1),
-        "findings": [finding.model_dump(mode="json") for finding in trial.findings],
-    }
-
-
-def trial_code(findings: tuple[Finding, ...]) -> int:
-    """0 when all are proved, 1 when one failed, 2 when one could not be tried."""
-    outcomes = {finding.outcome for finding in findings}
-    if Outcome.FAILED in outcomes:
-        return PROBLEM
-    return FINE if outcomes == {Outcome.PROVED} else COULD_NOT_RUN
-
-
-def _print_trial(trial: Trial, *, show_all: bool) -> None:
-    for finding in trial.findings:
-        if show_all or finding.outcome is not Outcome.PROVED:
-            click.echo(finding_told(finding))
-    proved = [finding for finding in trial.findings if finding.outcome is Outcome.PROVED]
-    levels = {
-        level: sum(finding.evidence == level for finding in proved)
-        for level in dict.fromkeys(str(finding.evidence) for finding in proved)
-    }
-    shown = ", ".join(f"{count} {level}" for level, count in levels.items())
-    click.echo(
-        f"{trial.image.node}: login after {trial.seconds:.0f} s; {len(proved)} of {len(trial.findings)} claims proved ({shown})"
-    )
-    if len(proved) < len(trial.findings):
-        click.echo(f"console: {trial.console}")

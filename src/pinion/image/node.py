@@ -120,7 +120,7 @@ def build(store: Store, plan: Plan, base: Base, node: str, supplied: Supplied, s
     device = node_of(plan, node)
     found = enrolment(store, plan, node, sources(supplied), time.time())
     files = identity(plan, device, given(store, node, supplied, found))
-    seed: dict[str, bytes | Path] = {**seed_files(plan, node, files, base.lock.epoch)}
+    seed: dict[str, bytes | Path] = {**seed_files(plan, node, files, base.epoch)}
     boot: dict[str, bytes | Path] = {
         "config.txt": config_txt(plan, node).encode(),
         "cmdline.txt": command_line(plan, node, base.disk.partuuid(ROOT)).encode(),
@@ -145,8 +145,8 @@ def build(store: Store, plan: Plan, base: Base, node: str, supplied: Supplied, s
         part.unlink(missing_ok=True)
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         copy_sparse(base.image, part)
-        put(part, base.disk[BOOT].start, boot, epoch=base.lock.epoch)
-        fat(seed_fs, base.disk[SEED].size, LABELS[SEED], seed, key=base.key, epoch=base.lock.epoch)
+        put(part, base.disk[BOOT].start, boot, epoch=base.epoch)
+        fat(seed_fs, base.disk[SEED].size, LABELS[SEED], seed, key=base.key, epoch=base.epoch)
         embed(part, base.disk[SEED], seed_fs)
         part.chmod(0o600)
         sha256 = digest(part)

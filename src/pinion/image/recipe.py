@@ -28,6 +28,7 @@ PACKAGES = (
 USER, USER_ID = "pinion", 1000
 #: Where programs of hosts lie (`pinion.plan.programs.FOLDER`).
 FIRST_BOOT = "/usr/local/lib/pinion/first-boot"
+FIRST_BOOT_UNIT = "pinion-first-boot.service"
 
 #: zstd at its default of 9 costs minutes under emulation and saves 2 MiB.
 INITRAMFS = "COMPRESS=zstd\nCOMPRESSLEVEL=3\nRESUME=none\n"
@@ -67,6 +68,19 @@ for pair in "vmlinuz-$1:kernel8.img" "initrd.img-$1:initramfs8"; do
 done
 """
 
+#: A node without identity, by path; its first boot says more.
+UNASSIGNED = {
+    "/etc/hostname": "unassigned\n",
+    "/etc/hosts": "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
+    "/etc/resolv.conf": "# Names come from /etc/hosts until a concern says otherwise.\noptions timeout:1 attempts:1\n",
+}
+
+
+def _printed(path: str) -> str:
+    """The content of *path* as printf(1) takes it."""
+    return UNASSIGNED[path].replace("\n", "\\n")
+
+
 _SCRIPT = f"""\
 # once, now that all packages and files are there (see _MADE_AT_THE_END)
 update-ca-certificates
@@ -78,8 +92,8 @@ chmod 0440 /etc/sudoers.d/10-{USER}
 rm -f /etc/ssh/ssh_host_* /etc/machine-id /var/lib/dbus/machine-id /etc/hostname /etc/resolv.conf
 install -m 0444 /dev/null /etc/machine-id
 echo unassigned >/etc/hostname
-printf '127.0.0.1 localhost\\n::1 localhost ip6-localhost ip6-loopback\\n' >/etc/hosts
-printf '# Names come from /etc/hosts until a concern says otherwise.\\noptions timeout:1 attempts:1\\n' >/etc/resolv.conf
+printf '{_printed("/etc/hosts")}' >/etc/hosts
+printf '{_printed("/etc/resolv.conf")}' >/etc/resolv.conf
 install -d -m 0755 /boot/firmware /var/lib/pinion
 # the account of root has no password and no key; nor has any other
 passwd --quiet --lock root
@@ -144,7 +158,15 @@ def build_script() -> str:
 
 
 def files(disk: Layout) -> dict[str, tuple[str, int]]:
-    """Files of the base image, by path: content and mode."""
+    """Files of the base from Debian's packages, by path: content and mode."""
+    return common_files(disk) | {
+        "/etc/kernel/postinst.d/zz-pinion-boot": (_BOOT_HOOK, 0o755),
+        "/etc/initramfs/post-update.d/zz-pinion-boot": (_BOOT_HOOK, 0o755),
+    }
+
+
+def common_files(disk: Layout) -> dict[str, tuple[str, int]]:
+    """Files of every base image, by path: content and mode."""
     fstab = (
         f"PARTUUID={disk.partuuid(ROOT)} / ext4 noatime,errors=remount-ro 0 1\n"
         f"PARTUUID={disk.partuuid(BOOT)} /boot/firmware vfat noatime,nofail,x-systemd.device-timeout=300s 0 2\n"
@@ -156,9 +178,7 @@ def files(disk: Layout) -> dict[str, tuple[str, int]]:
             "HostKey /etc/ssh/ssh_host_ed25519_key\nPasswordAuthentication no\nPermitRootLogin no\nUseDNS no\n",
             0o644,
         ),
-        "/etc/systemd/system/pinion-first-boot.service": (_UNIT, 0o644),
-        "/etc/kernel/postinst.d/zz-pinion-boot": (_BOOT_HOOK, 0o755),
-        "/etc/initramfs/post-update.d/zz-pinion-boot": (_BOOT_HOOK, 0o755),
+        f"/etc/systemd/system/{FIRST_BOOT_UNIT}": (_UNIT, 0o644),
         FIRST_BOOT: (first_boot_program(), 0o755),
     }
 

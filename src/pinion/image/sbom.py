@@ -43,31 +43,59 @@ def bill(status: str, lock: Lock, *, name: str, digest: str, carried: Sequence[s
     version than locked, or one that is not locked.
     """
     locked = {package.name: package for package in lock.packages}
-    components: list[Json] = []
-    refs: dict[str, str] = {}
-    installed = stanzas(status)
-    if not installed:
-        raise ImageError("bill of materials: dpkg's status names no installed package")
-    for fields in installed:
+    depends = _depends(status)
+    for fields in stanzas(status):
         package = locked.get(fields["Package"])
         if package is None or package.version != fields["Version"]:
             raise ImageError(
                 f"bill of materials: {fields['Package']} {fields['Version']} is in the image and not in the lock"
             )
-    depends: dict[str, str] = {fields["Package"]: fields.get("Depends", "") for fields in installed}
-    for package in sorted((locked[entry] for entry in (*depends, *carried)), key=lambda entry: entry.name):
-        ref = purl(package.name, package.version, package.architecture, lock.release)
-        refs[package.name] = ref
-        components.append(
-            {
-                "type": "library",
-                "bom-ref": ref,
-                "name": package.name,
-                "version": package.version,
-                "purl": ref,
-                "hashes": [{"alg": "SHA-256", "content": package.sha256}],
-            }
-        )
+    components = [
+        _component(package.name, package.version, package.architecture, lock.release, package.sha256)
+        for package in sorted((locked[entry] for entry in (*depends, *carried)), key=lambda entry: entry.name)
+    ]
+    return _document(components, depends, name=name, digest=digest, release=lock.release, epoch=lock.epoch)
+
+
+def bill_of_status(
+    status: str, *, name: str, digest: str, release: str, epoch: int, archive: tuple[str, str]
+) -> dict[str, Json]:
+    """The bill of an image whose packages somebody else installed: dpkg's *status* as it is, and the *archive* (name, SHA-256) it is from.
+
+    The packages have no digests: their files never were here.
+    """
+    components = [
+        _component(fields["Package"], fields["Version"], fields["Architecture"], release)
+        for fields in sorted(stanzas(status), key=lambda entry: (entry["Package"], entry["Architecture"]))
+    ]
+    found = _document(components, _depends(status), name=name, digest=digest, release=release, epoch=epoch)
+    vendor: Json = {
+        "type": "file",
+        "bom-ref": f"archive:{archive[1]}",
+        "name": archive[0],
+        "hashes": [{"alg": "SHA-256", "content": archive[1]}],
+    }
+    return found | {"components": [vendor, *components]}
+
+
+def _depends(status: str) -> dict[str, str]:
+    """The field Depends of each installed package. Raises `ImageError` when none is."""
+    found = {fields["Package"]: fields.get("Depends", "") for fields in stanzas(status)}
+    if not found:
+        raise ImageError("bill of materials: dpkg's status names no installed package")
+    return found
+
+
+def _component(name: str, version: str, architecture: str, release: str, sha256: str | None = None) -> dict[str, Json]:
+    ref = purl(name, version, architecture, release)
+    found: dict[str, Json] = {"type": "library", "bom-ref": ref, "name": name, "version": version, "purl": ref}
+    return found | ({"hashes": [{"alg": "SHA-256", "content": sha256}]} if sha256 is not None else {})
+
+
+def _document(
+    components: Sequence[dict[str, Json]], depends: dict[str, str], *, name: str, digest: str, release: str, epoch: int
+) -> dict[str, Json]:
+    refs = {str(component["name"]): str(component["bom-ref"]) for component in components}
     own = f"image:{digest}"
     edges: list[Json] = [{"ref": own, "dependsOn": [*sorted(refs.values())]}]
     for entry, ref in refs.items():
@@ -82,15 +110,15 @@ def bill(status: str, lock: Lock, *, name: str, digest: str, carried: Sequence[s
         "serialNumber": f"urn:uuid:{identifier('bill', digest)}",
         "version": 1,
         "metadata": {
-            "timestamp": datetime.fromtimestamp(lock.epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "timestamp": datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "component": {
                 "type": "operating-system",
                 "bom-ref": own,
                 "name": name,
-                "version": lock.release,
+                "version": release,
                 "hashes": [{"alg": "SHA-256", "content": digest}],
             },
         },
-        "components": components,
+        "components": [*components],
         "dependencies": edges,
     }

@@ -72,6 +72,14 @@ class Signer:
         write_file(target, signature(self.key(), prehash(file), file.name), 0o644)
         return target
 
+    def signed(self, file: Path) -> bool:
+        """Whether a signature by this key lies beside *file*, by the key's name; whether it holds is `verify`'s to say."""
+        try:
+            body = base64.b64decode(file.with_name(f"{file.name}.minisig").read_text().splitlines()[1], validate=True)
+        except (FileNotFoundError, IndexError, ValueError):
+            return False
+        return body[2 : 2 + _ID_BYTES] == key_id(self.key().public_key())
+
 
 def raw(key: Ed25519PublicKey) -> bytes:
     """The 32 bytes of a public key."""

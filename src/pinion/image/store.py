@@ -38,6 +38,16 @@ class Store:
         """Package files, as locked."""
         return self.cache / "pool"
 
+    @property
+    def archives(self) -> Path:
+        """Vendors' image archives, each under its SHA-256: whole, or not there under that name."""
+        return self.cache / "archives"
+
+    @property
+    def kind_file(self) -> Path:
+        """What the site's base is made of, once that was decided."""
+        return self.state / "base.json"
+
     def base(self, key: str) -> Path:
         """The folder of the base image with this key: exists only whole."""
         return self.cache / f"base-{key[:16]}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from pinion.checks.model import Finding
 from pinion.checks.probers import run_all
 from pinion.checks.probers.hosts import SshAccess, host_prober
-from pinion.image.base import ensure
+from pinion.image.base import Base
 from pinion.image.checks import image_checks
 from pinion.image.identity import node_of
 from pinion.image.node import NodeImage, Supplied, build, given
@@ -31,11 +31,10 @@ class Trial:
 
 
 def try_node(
-    store: Store, plan: Plan, node: str, supplied: Supplied, key: Path | None, say: Say, *, patience: float
+    store: Store, plan: Plan, base: Base, node: str, supplied: Supplied, key: Path | None, say: Say, *, patience: float
 ) -> Trial:
-    """Start *node* from its image, log in with *key* (by default the store's own), and run its checks. Raises `ImageError`."""
+    """Start *node* from its image on *base*, log in with *key* (by default the store's own), and run its checks. Raises `ImageError`."""
     device = node_of(plan, node)
-    base = ensure(store, say)
     image = build(store, plan, base, node, supplied, say)
     host = next(host for host in plan.hosts if host.name == node)
     access = SshAccess(key if supplied.admin_keys else store.admin_key, store.known_hosts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 from unit.hosts.nodes import concern, file, first
 from unit.hosts.sites import DC, LAB, planned
@@ -122,3 +124,20 @@ def test_what_a_container_cannot_hold_is_not_claimed_there() -> None:
     assert "clock.synchronised" in {claim.name for claim in real.claims} - {claim.name for claim in lab().claims}
     parsed = {claim.name for claim in lab().claims if claim.evidence is Evidence.PARSED}
     assert parsed == {"updates.origins", "updates.window", "clock.configuration"}
+
+
+@pytest.mark.parametrize(
+    ("listed", "found"),
+    [
+        ("", "none"),
+        ("systemd-zram-setup@zram0.service loaded failed failed Create swap on /dev/zram0\\n", "systemd-zram-setup@zram0.service"),
+        ("a.service loaded failed failed A\\nb.timer loaded failed failed B\\n", "a.service b.timer"),
+    ],
+    ids=["none", "one", "two"],
+)  # fmt: skip
+def test_what_systemd_has_given_up_on_is_claimed_by_name(listed: str, found: str) -> None:
+    (claim,) = [claim for claim in lab().claims if claim.name == "units"]
+    command = claim.command.replace("systemctl list-units --state=failed --no-legend --plain", f"printf '{listed}'")
+    said = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == found
+    assert (claim.expected == found) == (listed == "")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 from unit.hosts.nodes import concern, file, first, stated, sysctls
 from unit.hosts.sites import DC, LAB
@@ -14,6 +17,7 @@ from pinion.plan.concerns.pi_tuning import (
     UNIT_FILE,
     ZRAM_FILE,
     ZRAM_PACKAGE,
+    ZRAM_RESET_FILE,
     steering_mask,
 )
 from pinion.plan.model import DeviceKind
@@ -87,6 +91,44 @@ def test_a_container_is_asked_for_nothing_that_it_cannot_hold() -> None:
     assert [(unit.name, unit.enabled, unit.active) for unit in found.units] == [(UNIT, True, False)]
     assert found.claims == ()
     assert all(sysctl.live for sysctl in concern(stated(DC, {"pi_tuning": {}}), PI, "pi_tuning").sysctls)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_zram_is_stopped_and_started_and_never_restarted(there: bool, tmp_path: Path) -> None:
+    """The command as a host's shell runs it, with a systemctl that has the first stop cancelled."""
+    found = concern(stated(DC, {"pi_tuning": {}}), PI, "pi_tuning")
+    reload, anew = file(found, ZRAM_FILE).run
+    assert reload == "systemctl daemon-reload"
+    assert file(found, ZRAM_RESET_FILE).run == (reload, anew), (
+        "a host that was left with a failed unit is put right too"
+    )
+    asked, cancelled, configuration = tmp_path / "asked", tmp_path / "cancelled", tmp_path / "zram.conf"
+    for name in ("systemctl", "udevadm"):
+        once = f'[ "$1" != stop ] || [ -e {cancelled} ] || {{ : >{cancelled}; exit 1; }}'
+        (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{asked}\n{once}\n')
+        (tmp_path / name).chmod(0o755)
+    if there:
+        configuration.touch()
+    command = anew.replace(ZRAM_FILE, str(configuration))
+    subprocess.run(["/bin/sh", "-c", command], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True)
+    stop = "systemctl stop dev-zram0.swap systemd-zram-setup@zram0.service"
+    before = [stop, stop, "udevadm settle", stop.replace("stop", "reset-failed")]
+    assert asked.read_text().splitlines() == [*before, *(["systemctl start dev-zram0.swap"] if there else [])]
+
+
+def test_the_claim_of_zram_reads_the_one_in_use(tmp_path: Path) -> None:
+    (claim,) = [
+        claim for claim in concern(stated(DC, {"pi_tuning": {}}), PI, "pi_tuning").claims if claim.name == "zram"
+    ]
+    kernels = tmp_path / "comp_algorithm"
+    for text, found in (("lzo-rle lzo [lz4] zstd \n", "lz4"), ("[lzo-rle] lzo lz4 zstd\n", "lzo-rle")):
+        kernels.write_text(text)
+        command = claim.command.replace("/sys/block/zram0/comp_algorithm", str(kernels))
+        said = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True).stdout
+        assert said.strip() == found
+    assert claim.expected == "lz4"
+    none = concern(stated(DC, {"pi_tuning": {"zram": "0%"}}), PI, "pi_tuning")
+    assert "zram" not in {claim.name for claim in none.claims}
 
 
 def test_the_sysctl_file_states_every_parameter_with_its_source() -> None:

@@ -25,12 +25,13 @@ from pinion.drivers.identity.tokens import read
 from pinion.image import base as bases
 from pinion.image import disk
 from pinion.image.base import Base
+from pinion.image.choice import note
 from pinion.image.enrolment import LIFE_SECONDS, Enrolment, Sources, enrolment, handed_out
 from pinion.image.errors import ImageError
 from pinion.image.identity import Given, SeedFile, identity, node_of, seed_files, time_servers
+from pinion.image.kinds import Kind
 from pinion.image.layout import BOOT, MIB, ROOT, SEED, layout
-from pinion.image.packages import Lock
-from pinion.image.recipe import ARCHITECTURE, PACKAGES, RELEASE
+from pinion.image.recipe import PACKAGES
 from pinion.image.store import Store
 from pinion.image.write import FileCard
 from pinion.plan import Plan
@@ -308,8 +309,8 @@ def small_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: Store) ->
     (folder / "root").write_bytes(bytes(planned_disk[ROOT].size))
     parts = {name: folder / name for name in (BOOT, SEED, ROOT)}
     disk.assemble(folder / bases.IMAGE, planned_disk, parts)
-    lock = Lock(release=RELEASE, architecture=ARCHITECTURE, asked=PACKAGES, epoch=1_700_000_000, packages=())
-    found = Base(folder, planned_disk, lock, "k", disk.digest(folder / bases.IMAGE))
+    found = Base(folder, planned_disk, "k", disk.digest(folder / bases.IMAGE), 1_700_000_000, "nothing")
+    note(Store.of("dc-rack-12"), Kind.DEBIAN)
     monkeypatch.setattr(bases, "ensure", lambda *_given, **_named: found)
     return found
 

@@ -14,8 +14,8 @@ from pinion.checks.hosts import host_checks
 from pinion.checks.model import HostProbe
 from pinion.checks.probers.hosts import SshAccess
 from pinion.cli import main
-from pinion.image.base import planned
 from pinion.image.checks import applies, image_checks
+from pinion.image.debian import planned
 from pinion.image.errors import ImageError
 from pinion.image.identity import Given, node_of
 from pinion.image.packages import Lock

@@ -11,9 +11,8 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from pinion.image import base as bases
-from pinion.image import recipe
-from pinion.image.base import planned, python_version
+from pinion.image import debian, recipe
+from pinion.image.debian import planned, python_version
 from pinion.image.errors import ImageError
 from pinion.image.packages import Lock, Locked, broken, control, index, read_lock, write_lock
 from pinion.image.recipe import ARCHITECTURE, PACKAGES, RELEASE
@@ -188,21 +187,21 @@ def test_nothing_but_a_seed_makes_a_host_key() -> None:
 
 def test_progress_is_read_from_what_dpkg_says() -> None:
     said = "I: installing\nUnpacking bash (5) ...\nSetting up bash (5) ...\nUnpacking zstd (1) ...\nUnpacking bash (5) over (5) ...\n"
-    assert bases.progress(said, 183) == "2 of 183 packages unpacked, 1 ready"
+    assert debian.progress(said, 183) == "2 of 183 packages unpacked, 1 ready"
     assert (
-        bases.progress(f"{said}update-initramfs: Generating /boot/initrd.img-6\n", 183)
+        debian.progress(f"{said}update-initramfs: Generating /boot/initrd.img-6\n", 183)
         == "1 of 183 packages ready; makes the initramfs"
     )
-    assert bases.progress("", 183) == "0 of 183 packages unpacked, 0 ready"
+    assert debian.progress("", 183) == "0 of 183 packages unpacked, 0 ready"
 
 
 def test_a_kept_root_counts_only_whole(tmp_path: Path) -> None:
     made, kept = tmp_path / "root.tar", tmp_path / ".root-1.tar"
     made.write_bytes(b"root")
-    assert not bases._kept(kept)
-    bases._keep(made, kept)
-    assert bases._kept(kept)
+    assert not debian._kept(kept)
+    debian._keep(made, kept)
+    assert debian._kept(kept)
     kept.write_bytes(b"roo")
-    assert not bases._kept(kept)
-    bases._forget(tmp_path)
+    assert not debian._kept(kept)
+    debian._forget(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -39,6 +39,10 @@ def serving() -> Iterator[Artefacts]:
             True  # head and body are two writes: the second would wait 40 ms for an acknowledgement
         )
 
+        def do_HEAD(self) -> None:
+            body = told.files.get(self.path)
+            self._head(404 if body is None else 200, len(body or b""))
+
         def do_GET(self) -> None:
             wanted = self.headers.get("Range")
             told.asked.append((self.path, wanted))

@@ -25,6 +25,11 @@ TIMER = "apt-daily-upgrade.timer"
 TIMER_FILE = f"/etc/systemd/system/{TIMER}.d/10-pinion.conf"
 HOSTNAME_KEY = "kernel.hostname"
 
+#: What systemd has given up on, whoever brought it: a run that went well may have left something behind that did not.
+FAILED_UNITS = (
+    "systemctl list-units --state=failed --no-legend --plain | cut -d ' ' -f 1 | paste -sd ' ' | grep . || echo none"
+)
+
 _BUILT_IN_LOCALE = "C.UTF-8"
 #: What a security update of a small host takes at most: none begins later than this before the window ends.
 _LAST_START_MINUTES = 30
@@ -240,6 +245,7 @@ def _claims(host: HostContext, settings: Base) -> tuple[HostClaim, ...]:
             expected="valid",
             evidence=Evidence.PARSED if host.lab else None,
         ),
+        HostClaim(name="units", claim="units that failed", command=FAILED_UNITS, expected="none"),
     ]
     if not host.lab:
         found.append(

@@ -22,6 +22,8 @@ JOURNAL_FILE = "/etc/systemd/journald.conf.d/60-pinion-pi-tuning.conf"
 SWAP_FILE = "/etc/rpi/swap.conf.d/60-pinion.conf"
 ZRAM_FILE = "/etc/systemd/zram-generator.conf"
 ZRAM_UNIT = "systemd-zram-setup@zram0.service"
+ZRAM_SWAP = "dev-zram0.swap"
+ZRAM_RESET_FILE = f"/etc/systemd/system/{ZRAM_UNIT}.d/10-pinion.conf"
 ZRAM_PACKAGE = "systemd-zram-generator"
 
 BACKLOG_KEY = "net.core.netdev_max_backlog"
@@ -29,6 +31,7 @@ BACKLOG = "5000"
 BACKLOG_SOURCE = "Pi 5 tuning of the edge design: packets wait here when one core takes all interrupts of the only NIC (default 1000)"
 #: zram-generator.conf(5), zram-size: half of the memory.
 DEFAULT_ZRAM = "50%"
+ZRAM_ALGORITHM = "lz4"
 #: Flows that receive flow steering remembers: scaling.rst suggests 32768 for a moderately loaded server.
 _FLOWS = 32768
 
@@ -98,7 +101,7 @@ def pi_tuning(host: HostContext) -> Concern | None:
         HostFile(path=JOURNAL_FILE, content=_journal(settings), restart=("systemd-journald.service",)),
     ]
     if zram:
-        files.append(_zram_file(host, zram))
+        files += [_zram_reset_file(host), _zram_file(host, zram)]
     return Concern(
         name=NAME,
         packages=(ZRAM_PACKAGE,) if zram else (),
@@ -177,25 +180,56 @@ def _swap_file(host: HostContext) -> HostFile:
     )
 
 
+def _zram_anew(host: HostContext) -> tuple[str, ...]:
+    """Commands that bring zram to what its files say, or away with them.
+
+    The package's own configuration may have it running already: systemd starts a swap that swap.target wants with the next unit that is
+    started, a login's say. One that runs is not restarted: systemd then starts the swap while the device is taken down and set up, and
+    gives up (start-limit-hit). It is stopped, udev is let finish with the device, and then it is started. A stop that such a start
+    cancels is said again.
+    """
+    if host.lab:
+        return ()
+    units = f"{ZRAM_SWAP} {ZRAM_UNIT}"
+    stop = f"for try in 1 2 3; do systemctl stop {units} && break; done"
+    start = f"if [ -e {ZRAM_FILE} ]; then systemctl start {ZRAM_SWAP}; fi"
+    return ("systemctl daemon-reload", f"{stop}; udevadm settle; systemctl reset-failed {units}; {start}")
+
+
+def _zram_reset_file(host: HostContext) -> HostFile:
+    """A way to take the device down that waits for udev; without, the unit fails whenever udev looks at the device just then."""
+    lines = [
+        kept_by(NAME),
+        "[Service]",
+        "# The kernel resets no device that is open (EBUSY), and udev opens one whenever a writer has closed it, as swapoff does.",
+        "ExecStop=",
+        "ExecStop=/bin/sh -c 'until /usr/lib/systemd/system-generators/zram-generator --reset-device %i; do sleep 0.5; done'",
+        "TimeoutStopSec=60s",
+        "",
+    ]
+    return HostFile(
+        path=ZRAM_RESET_FILE,
+        content="\n".join(lines),
+        run=_zram_anew(host),
+        evidence=Evidence.RENDERED if host.lab else None,
+    )
+
+
 def _zram_file(host: HostContext, zram: float) -> HostFile:
     """zram-generator.conf(5); its generator does nothing in a container."""
     lines = [
         kept_by(NAME),
         "[zram0]",
         f"zram-size = ram * {zram:g}",
-        "# Linux Documentation/admin-guide/blockdev/zram.rst; lz4 costs least where every core is busy decoding",
-        "compression-algorithm = lz4",
+        f"# Linux Documentation/admin-guide/blockdev/zram.rst; {ZRAM_ALGORITHM} costs least where every core is busy decoding",
+        f"compression-algorithm = {ZRAM_ALGORITHM}",
         "swap-priority = 100",
         "",
     ]
-    anew = (
-        f"if [ -e {ZRAM_FILE} ]; then systemctl restart {ZRAM_UNIT} && systemctl start dev-zram0.swap; "
-        f"else systemctl stop dev-zram0.swap {ZRAM_UNIT} || true; fi"
-    )
     return HostFile(
         path=ZRAM_FILE,
         content="\n".join(lines),
-        run=() if host.lab else ("systemctl daemon-reload", anew),
+        run=_zram_anew(host),
         evidence=Evidence.RENDERED if host.lab else None,
     )
 
@@ -206,6 +240,12 @@ def _claims(host: HostContext, settings: PiTuning, zram: float) -> tuple[HostCla
         return ()
     assert host.board is not None  # every Pi has one
     queue = f"/sys/class/net/{host.board.port.name}/queues/rx-0"
+    algorithm = HostClaim(
+        name="zram",
+        claim="compressed memory is compressed by",
+        command="sed 's/^.*\\[\\(.*\\)\\].*$/\\1/' /sys/block/zram0/comp_algorithm",
+        expected=ZRAM_ALGORITHM,
+    )
     return (
         HostClaim(
             name="governor",
@@ -231,4 +271,5 @@ def _claims(host: HostContext, settings: PiTuning, zram: float) -> tuple[HostCla
             command="swapon --noheadings --show=NAME | sed 's/[0-9]*$//' | sort -u | grep . || echo nowhere",
             expected="/dev/zram" if zram else "nowhere",
         ),
+        *((algorithm,) if zram else ()),
     )
