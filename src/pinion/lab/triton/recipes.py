@@ -2,7 +2,7 @@
 
 Invariants:
 
-* Triton comes from `requirements.txt`, pinned and checked by hash; what its Python backend imports comes from Debian, signed.
+* Triton, numpy and ONNX Runtime come from `requirements.txt`, pinned and checked by hash; the Python below them from Debian, signed.
 * The folders are those of NVIDIA's own image, so that a command line for one fits the other.
 * It lies on the layer of Kubernetes' nodes: GPU servers are such nodes.
 """
@@ -26,14 +26,9 @@ _HERE = files("pinion.lab.triton")
 TRITON = LayerRecipe(
     name="triton",
     parent=KUBERNETES_NODE,
-    packages=(
-        "libpython3.13", "python3-numpy", "python3-onnxruntime",
-        # For the installation only; taken out again at the end of the script.
-        "python3-venv",
-    ),
     files={f"{TRITON_HOME}/requirements.txt": (_HERE / "requirements.txt").read_text()},
     script=(_HERE / "files" / "build-triton.sh").read_text(),
     env=("PIP_*",),
     binds=(Bind(Path("/etc/pip.conf"), "/etc/pip.conf"), Bind(Path("/opt/wheels"), "/opt/wheels")),
     minutes=1,
-)  # fmt: skip
+)

@@ -70,6 +70,8 @@ def _start(work: Path, lowers: Sequence[Path], repository: Path, port: int, log:
     (work / "root").mkdir()
     options = [
         f"--model-repository={MODELS}", "--http-address=127.0.0.1", f"--http-port={port}", "--allow-grpc=false", "--allow-metrics=false",
+        # Our configurations are whole: Triton need not start each model once to ask it what it lacks.
+        "--disable-auto-complete-config",
     ]  # fmt: skip
     environment = {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "ROOT": str(work / "root"), "LOWERS": ":".join(map(str, lowers)),

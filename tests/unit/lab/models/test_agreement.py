@@ -6,6 +6,7 @@ All are real processes on loopback. The numpy network's answer stands in the mod
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -132,6 +133,15 @@ def test_onnx_model_server_refuses_a_file_that_is_no_model(tmp_path: Path, model
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 2
         assert "onnx-model-server:" in done.stderr
+
+
+def test_onnx_model_server_tells_nobody_what_it_runs(model: Artefacts, tmp_path: Path) -> None:
+    """ONNX Runtime's own releases keep what they will report to their maker in the user's folders."""
+    pytest.importorskip("onnxruntime", reason="onnx-model-server needs requirements/onnx_server.in")
+    program = "import sys, pathlib; from pinion.services.onnx_model_server.engine import Engine; Engine(pathlib.Path(sys.argv[1]))"
+    home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "XDG_DATA_HOME": str(tmp_path / "data")}
+    subprocess.run([sys.executable, "-c", program, str(model.onnx)], env=os.environ | home, check=True, timeout=60)
+    assert not list(tmp_path.iterdir())
 
 
 def test_onnx_model_server_turns_away_what_it_has_no_room_for_and_drops_what_nobody_waits_for(
