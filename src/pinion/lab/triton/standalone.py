@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -26,6 +25,7 @@ from pathlib import Path
 
 from pinion.lab.errors import LabError
 from pinion.lab.layers import LayerStore
+from pinion.lab.ports import free_ports
 from pinion.lab.triton.recipes import MODELS, PROGRAM, TRITON, USER
 
 #: Seconds from start to ready before we give up: 2 on an idle machine with two cores.
@@ -53,23 +53,24 @@ def standalone(
     missing (minutes, the first time). `LabError` when Triton does not come up, with the end of its log.
     """
     lowers = tuple(layers) if layers is not None else LayerStore().ensure(TRITON)
-    chosen = port if port is not None else _free_port()
+    url = f"http://127.0.0.1:{port if port is not None else free_ports(1)[0]}"
     with tempfile.TemporaryDirectory(prefix="pinion-triton-") as work:
         log = Path(work, "log")
-        process = _start(Path(work), lowers, repository, chosen, log)
+        process = _start(Path(work), lowers, repository, url, log)
         try:
-            _await(process, f"http://127.0.0.1:{chosen}", log)
-            yield StandaloneTriton(f"http://127.0.0.1:{chosen}", log, process)
+            _await(process, url, log)
+            yield StandaloneTriton(url, log, process)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(timeout=20)
 
 
-def _start(work: Path, lowers: Sequence[Path], repository: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
+def _start(work: Path, lowers: Sequence[Path], repository: Path, url: str, log: Path) -> subprocess.Popen[bytes]:
     (work / "root").mkdir()
+    host, _, port = url.removeprefix("http://").partition(":")
     options = [
-        f"--model-repository={MODELS}", "--http-address=127.0.0.1", f"--http-port={port}", "--allow-grpc=false", "--allow-metrics=false",
+        f"--model-repository={MODELS}", f"--http-address={host}", f"--http-port={port}", "--allow-grpc=false", "--allow-metrics=false",
         # Our configurations are whole: Triton need not start each model once to ask it what it lacks.
         "--disable-auto-complete-config",
     ]  # fmt: skip
@@ -97,11 +98,3 @@ def _await(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
             words = log.read_text(errors="replace").splitlines()[-20:]
             raise LabError("\n".join([f"Triton {reason}; the end of its log:", *words]))
         time.sleep(0.05)
-
-
-def _free_port() -> int:
-    """A loopback port that nobody uses now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port

@@ -6,27 +6,16 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from unit.lab.models.engines import llama_server, serving, triton_layers
+from unit.lab.models.engines import few_steps, llama_server, serving, triton_layers, whole
 
-from pinion.lab.models.artefacts import Artefacts, ModelError, default_cache, intact, obtain, place
+from pinion.lab.models.artefacts import Artefacts
 from pinion.lab.triton.repository import write_repository
 from pinion.lab.triton.standalone import standalone
-
-#: Enough to compute with; the whole model takes minutes to train and is used where somebody did so.
-STEPS = 8
 
 
 @pytest.fixture(scope="module", params=["whole", "few steps"])
 def model(request: pytest.FixtureRequest) -> Artefacts:
-    try:
-        if request.param == "few steps":
-            return obtain(steps=STEPS)
-        found = place(default_cache())
-    except ModelError as error:
-        pytest.skip(str(error))
-    if not intact(found):
-        pytest.skip("the whole model is not trained yet: python -m pinion.lab.models")
-    return found
+    return few_steps() if request.param == "few steps" else whole()
 
 
 @pytest.fixture(scope="module")

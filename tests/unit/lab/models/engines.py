@@ -17,12 +17,33 @@ import pytest
 from thoroughness import FULL
 
 from pinion.lab.layers import LayerStore
-from pinion.lab.models.artefacts import Artefacts, default_cache
+from pinion.lab.models.artefacts import Artefacts, ModelError, default_cache, intact, obtain, place
 from pinion.lab.triton.recipes import TRITON
 from pinion.services.triton_model.generation import INPUTS
 
 #: How far logarithms of probabilities may differ: float32 sums in another order differ by some 1e-6 here, another formula by far more.
 TOLERANCE = 1e-4
+#: Enough to compute with.
+STEPS = 8
+
+
+def few_steps() -> Artefacts:
+    """A model that knows next to nothing: there at once, and engines compute with it all the same."""
+    try:
+        return obtain(steps=STEPS)
+    except ModelError as error:
+        pytest.skip(str(error))
+
+
+def whole() -> Artefacts:
+    """The model itself, which takes minutes to train, where somebody did so."""
+    try:
+        found = place(default_cache())
+    except ModelError as error:
+        pytest.skip(str(error))
+    if not intact(found):
+        pytest.skip("the whole model is not trained yet: python -m pinion.lab.models")
+    return found
 
 
 def reference(model: Artefacts) -> dict[str, Any]:

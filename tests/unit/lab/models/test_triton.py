@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,10 +17,14 @@ import psutil
 import pytest
 from google.protobuf.text_format import ParseError
 from unit.lab.models import model_config
-from unit.lab.models.engines import KSERVE, close, infer, reference, triton_layers
+from unit.lab.models.engines import KSERVE, close, few_steps, infer, reference, triton_layers
 
+from pinion.lab.cluster.recipes import KUBERNETES_NODE
 from pinion.lab.errors import LabError
+from pinion.lab.layers import BASE
 from pinion.lab.models.artefacts import Artefacts
+from pinion.lab.parts import MachineNeeds, merged
+from pinion.lab.triton.recipes import TRITON
 from pinion.lab.triton.repository import ModelConfig, config, write_repository
 from pinion.lab.triton.standalone import standalone
 from pinion.services.onnx_model_server.engine import Engine
@@ -27,6 +32,12 @@ from pinion.services.triton_model.generation import INPUTS, OUTPUTS, Asked, Aske
 
 #: Inputs by name; the status, and outputs by name.
 Ask = Callable[[dict[str, object]], tuple[int, dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def model() -> Artefacts:
+    """Which one makes no difference here: the whole one's answers are compared in test_agreement."""
+    return few_steps()
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +173,11 @@ def test_a_name_cannot_leave_its_quotes() -> None:
         model_config.read(config("a").text() + "unknown: 1\n")
 
 
+def test_a_gpu_server_of_the_lab_can_have_its_layer() -> None:
+    cluster = MachineNeeds(layer=KUBERNETES_NODE)
+    assert merged("nv-1", BASE, [MachineNeeds(layer=TRITON), cluster]).layer == TRITON
+
+
 def test_triton_reads_what_was_written(model: Artefacts, triton: str) -> None:
     named = f"{triton}/v2/models/{model.manifest['name']}"
     assert httpx.get(f"{triton}/v2/health/ready", timeout=10).status_code == 200
@@ -207,7 +223,11 @@ def test_kill_9_leaves_no_process_and_no_mount(model: Artefacts, tmp_path: Path)
     triton_layers()
     place = write_repository(tmp_path / "models", model)
     with subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, str(place.parent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", _PROGRAM, str(place.parent)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
     ) as user:
         assert user.stdout is not None
         url, folder = user.stdout.readline().split()

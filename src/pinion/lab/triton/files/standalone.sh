@@ -11,4 +11,6 @@ mount -t tmpfs -o mode=1777 tmpfs "$ROOT/dev/shm"
 mount --bind "$REPOSITORY" "$ROOT$MODELS"
 mount -o remount,bind,ro "$ROOT$MODELS"
 cd "$ROOT"
-exec chroot "$ROOT" setpriv --reuid="$ACCOUNT" --regid="$ACCOUNT" --clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all "$PROGRAM" "$@"
+# Not by exec: this shell ends with whoever started it, and everything here with this shell; a program that changes its user would not.
+chroot "$ROOT" setpriv --reuid="$ACCOUNT" --regid="$ACCOUNT" --clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all "$PROGRAM" "$@" &
+wait "$!"
