@@ -48,6 +48,13 @@ LOCKS = (
         python="3.13",
         options=("--python-platform", "x86_64-unknown-linux-gnu"),
     ),
+    # Triton, likewise in a machine of the lab. What its wheel says that it needs is for a part of it that does not run there.
+    Lock(
+        "src/pinion/lab/triton/requirements.txt",
+        ("src/pinion/lab/triton/requirements.in",),
+        python="3.11",
+        options=("--universal", "--no-deps"),
+    ),
 )
 
 

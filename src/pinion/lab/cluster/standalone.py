@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import socket
 import ssl
 import subprocess
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 from pinion.lab.cluster.credentials import ClusterCredentials, referring
 from pinion.lab.errors import LabError
 from pinion.lab.pki import Credential
+from pinion.lab.ports import free_ports
 from pinion.lab.state import write_file
 from pinion.plan.model import ClusterPlan
 
@@ -51,7 +51,7 @@ def standalone(folder: Path, programs: Path) -> Iterator[StandaloneCluster]:
 
     `LabError` when it does not come up, with the end of its logs.
     """
-    api, client, peer = _free_ports(3)
+    api, client, peer = free_ports(3)
     server = f"https://127.0.0.1:{api}"
     plan = ClusterPlan(
         server=server,
@@ -148,12 +148,3 @@ def _await(server: str, user: Credential, processes: dict[str, subprocess.Popen[
             reason = "ended" if ended else f"is not ready after {START_SECONDS:.0f} s"
             raise LabError("\n".join([f"{name} {reason}; the end of its log:", *words]))
         time.sleep(0.1)
-
-
-def _free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody uses now."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for listener in sockets:
-            listener.bind(("127.0.0.1", 0))
-        return [listener.getsockname()[1] for listener in sockets]

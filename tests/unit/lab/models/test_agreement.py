@@ -1,4 +1,4 @@
-"""The tiny model in three engines: llama-server, onnx-model-server and the numpy network that was trained give one answer.
+"""The tiny model in its engines: llama-server, onnx-model-server, Triton and the numpy network that was trained give one answer.
 
 All are real processes on loopback. The numpy network's answer stands in the model's manifest.
 """
@@ -7,98 +7,19 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from unit.lab.models.engines import close, infer, reference, serving
 
-from pinion.lab.models.artefacts import Artefacts, ModelError, default_cache, intact, obtain, place
-
-#: How far logarithms of probabilities may differ: float32 sums in another order differ by some 1e-6 here, another formula by far more.
-TOLERANCE = 1e-4
-#: Enough to compute with; the whole model takes minutes to train and is used where somebody did so.
-STEPS = 8
-
-
-@pytest.fixture(scope="module", params=["whole", "few steps"])
-def model(request: pytest.FixtureRequest) -> Artefacts:
-    try:
-        if request.param == "few steps":
-            return obtain(steps=STEPS)
-        found = place(default_cache())
-    except ModelError as error:
-        pytest.skip(str(error))
-    if not intact(found):
-        pytest.skip("the whole model is not trained yet: python -m pinion.lab.models")
-    return found
-
-
-def reference(model: Artefacts) -> dict[str, Any]:
-    found = model.manifest["reference"]
-    assert isinstance(found, dict)
-    return found
-
-
-@contextmanager
-def serving(command: list[str], log: Path) -> Iterator[str]:
-    """A server on a free port of loopback, from its first healthy answer on; its address."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    with log.open("wb") as output:
-        process = subprocess.Popen([*command, "--host", "127.0.0.1", "--port", str(port)], stdout=output, stderr=output)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(600):
-            assert process.poll() is None, log.read_text(errors="replace")[-2000:]
-            try:
-                if httpx.get(f"{address}/health", timeout=2).status_code == 200:
-                    break
-            except httpx.HTTPError:
-                pass
-            time.sleep(0.1)
-        else:
-            pytest.fail(f"no healthy answer in a minute: {log.read_text(errors='replace')[-2000:]}")
-        yield address
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
-
-
-def llama_server() -> str:
-    found = shutil.which("llama-server", path=f"{default_cache() / 'bin'}:{os.environ['PATH']}")
-    if found is None:
-        pytest.skip("llama-server is not obtained yet: tools/obtain.py llama-server")
-    return found
-
-
-@pytest.fixture(scope="module")
-def llama(model: Artefacts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """llama.cpp's server; keys and values in float32, as the others have them."""
-    options = "--threads 1 --parallel 1 --ctx-size 256 --metrics --no-ui --offline --cache-type-k f32 --cache-type-v f32 --flash-attn off"
-    command = [llama_server(), "--model", str(model.gguf), *options.split()]
-    with serving(command, tmp_path_factory.mktemp("llama") / "log") as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def onnx(model: Artefacts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    pytest.importorskip("onnxruntime", reason="onnx-model-server needs requirements/onnx_server.in")
-    command = [sys.executable, "-m", "pinion.services.onnx_model_server", "--model", str(model.onnx)]
-    with serving(command, tmp_path_factory.mktemp("onnx") / "log") as address:
-        yield address
-
-
-def close(found: list[float], wanted: list[float]) -> bool:
-    return len(found) == len(wanted) and all(abs(a - b) < TOLERANCE for a, b in zip(found, wanted, strict=True))
+from pinion.lab.models.artefacts import Artefacts
 
 
 def test_it_is_small_and_says_what_it_is(model: Artefacts) -> None:
@@ -110,8 +31,7 @@ def test_it_is_small_and_says_what_it_is(model: Artefacts) -> None:
         assert judged["model"] < judged["unigram"] / 10 < judged["uniform"] / 10
 
 
-def test_llama_server_gives_the_tokens_and_probabilities_of_the_reference(model: Artefacts, llama: str) -> None:
-    wanted = reference(model)
+def ask_llama(address: str, wanted: dict[str, Any]) -> dict[str, Any]:
     asked = {
         "prompt": wanted["prompt"],
         "n_predict": len(wanted["tokens"]),
@@ -119,23 +39,51 @@ def test_llama_server_gives_the_tokens_and_probabilities_of_the_reference(model:
         "n_probs": 1,
         "return_tokens": True,
     }
-    answer = httpx.post(f"{llama}/completion", json=asked, timeout=60).json()
+    found: dict[str, Any] = httpx.post(f"{address}/completion", json=asked, timeout=60).json()
+    return found | {"log_probabilities": [step["logprob"] for step in found["completion_probabilities"]]}
+
+
+def ask_onnx(address: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    asked = {"prompt": wanted["prompt"], "max_tokens": len(wanted["tokens"]), "temperature": 0, "logprobs": 1}
+    found: dict[str, Any] = httpx.post(f"{address}/v1/completions", json=asked, timeout=60).json()
+    (choice,) = found["choices"]
+    return found | choice | {"log_probabilities": choice["logprobs"]["token_logprobs"]}
+
+
+def ask_triton(address: str, model: Artefacts, wanted: dict[str, Any]) -> dict[str, Any]:
+    asked = {"text_input": wanted["prompt"], "max_tokens": len(wanted["tokens"]), "temperature": 0.0}
+    status, found = infer(address, model, asked)
+    assert status == 200, found
+    return found
+
+
+def test_llama_server_gives_the_tokens_and_probabilities_of_the_reference(model: Artefacts, llama: str) -> None:
+    wanted = reference(model)
+    answer = ask_llama(llama, wanted)
     assert answer["tokens"] == wanted["tokens"]
     assert answer["tokens_evaluated"] == len(wanted["prompt_tokens"])
-    assert close([step["logprob"] for step in answer["completion_probabilities"]], wanted["log_probabilities"])
+    assert close(answer["log_probabilities"], wanted["log_probabilities"])
     assert answer["timings"]["predicted_per_second"] > 0
     assert "llamacpp:tokens_predicted_total" in httpx.get(f"{llama}/metrics", timeout=10).text
 
 
 def test_onnx_model_server_gives_them_too(model: Artefacts, onnx: str) -> None:
     wanted = reference(model)
-    asked = {"prompt": wanted["prompt"], "max_tokens": len(wanted["tokens"]), "temperature": 0, "logprobs": 1}
-    answer = httpx.post(f"{onnx}/v1/completions", json=asked, timeout=60).json()
-    (choice,) = answer["choices"]
-    assert choice["tokens"] == wanted["tokens"]
-    assert choice["text"] == wanted["text"]
-    assert close(choice["logprobs"]["token_logprobs"], wanted["log_probabilities"])
+    answer = ask_onnx(onnx, wanted)
+    assert answer["tokens"] == wanted["tokens"]
+    assert answer["text"] == wanted["text"]
+    assert close(answer["log_probabilities"], wanted["log_probabilities"])
     assert answer["usage"]["prompt_tokens"] == len(wanted["prompt_tokens"])
+
+
+@pytest.mark.timeout(1800)
+def test_llama_server_onnx_model_server_and_triton_agree(model: Artefacts, llama: str, onnx: str, triton: str) -> None:
+    """Each pair of them, not only each with the reference."""
+    wanted = reference(model)
+    answers = [ask_llama(llama, wanted), ask_onnx(onnx, wanted), ask_triton(triton, model, wanted)]
+    assert [answer["tokens"] for answer in answers] == [wanted["tokens"]] * 3
+    for one, other in combinations([wanted, *answers], 2):
+        assert close(one["log_probabilities"], other["log_probabilities"])
 
 
 TEXTS = [
@@ -185,6 +133,15 @@ def test_onnx_model_server_refuses_a_file_that_is_no_model(tmp_path: Path, model
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 2
         assert "onnx-model-server:" in done.stderr
+
+
+def test_onnx_model_server_tells_nobody_what_it_runs(model: Artefacts, tmp_path: Path) -> None:
+    """ONNX Runtime's own releases keep what they will report to their maker in the user's folders."""
+    pytest.importorskip("onnxruntime", reason="onnx-model-server needs requirements/onnx_server.in")
+    program = "import sys, pathlib; from pinion.services.onnx_model_server.engine import Engine; Engine(pathlib.Path(sys.argv[1]))"
+    home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "XDG_DATA_HOME": str(tmp_path / "data")}
+    subprocess.run([sys.executable, "-c", program, str(model.onnx)], env=os.environ | home, check=True, timeout=60)
+    assert not list(tmp_path.iterdir())
 
 
 def test_onnx_model_server_turns_away_what_it_has_no_room_for_and_drops_what_nobody_waits_for(
