@@ -7,7 +7,20 @@ import json
 from dataclasses import replace
 
 import pytest
-from unit.hosts.test_engine_whole import BOOT, BOTH, CONFIG, EDGE, SERVICE, STEPS, Killed, converge, file, fresh, kill_at, seen
+from unit.hosts.test_engine_whole import (
+    BOOT,
+    BOTH,
+    CONFIG,
+    EDGE,
+    SERVICE,
+    STEPS,
+    Killed,
+    converge,
+    file,
+    fresh,
+    kill_at,
+    seen,
+)
 
 from pinion.drivers.hosts.memory import MemoryHost
 from pinion.drivers.hosts.onhost import engine, history

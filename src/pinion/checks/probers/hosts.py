@@ -166,8 +166,7 @@ def _on_host(access: SshAccess, host: HostPlan, checks: Sequence[Check]) -> list
         )
     except subprocess.TimeoutExpired:
         return [
-            not_run(check, f"{host.name} ({host.address}) did not answer within {timeout:.0f} s")
-            for check in checks
+            not_run(check, f"{host.name} ({host.address}) did not answer within {timeout:.0f} s") for check in checks
         ]
     found = answers(run.stdout)
     reason = (run.stderr.strip().splitlines() or [f"ssh ended with {run.returncode}"])[-1]

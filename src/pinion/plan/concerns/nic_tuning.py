@@ -54,9 +54,7 @@ def nic_tuning(host: HostContext) -> Concern | None:
         units=(HostUnit(name=TIMER, enabled=True, active=True),),
         # The program finds cards by the names that they have from the next boot on.
         claims=(
-            as_planned(
-                PROGRAM, "settings", "settings of RDMA NICs are", after_boot=tuple(link.path for link in links)
-            ),
+            as_planned(PROGRAM, "settings", "settings of RDMA NICs are", after_boot=tuple(link.path for link in links)),
         ),
     )
 

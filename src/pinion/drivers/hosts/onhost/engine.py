@@ -111,9 +111,7 @@ def undo(machine: Machine, names: Sequence[str], *, wait: float, who: str, name:
     return converge(machine, [Concern(concern) for concern in names], wait=wait, who=who, name=name)
 
 
-def back(
-    machine: Machine, run: str, means: Sequence[Concern] = (), *, wait: float, who: str, name: str = ""
-) -> Report:
+def back(machine: Machine, run: str, means: Sequence[Concern] = (), *, wait: float, who: str, name: str = "") -> Report:
     """Take every concern that the run called *run* changed back to what it was before; what is not from there stays as it is.
 
     Only the last run that changed the host can be taken back; of another one nothing is left to go by, and a note says so. A way back that

@@ -276,9 +276,7 @@ def unit_targets(wanted: Concern, found: Found, journal: Journal) -> list[Unit]:
     """The units of the concern, and those that go back to what they were; of one that waits for a boot, whether it runs stays as it is."""
     gone = stale(journal.units, [unit.name for unit in wanted.units])
     stated = [
-        unit
-        if found.waiting.isdisjoint(unit.after_boot)
-        else replace(unit, active=found.units[unit.name].active)
+        unit if found.waiting.isdisjoint(unit.after_boot) else replace(unit, active=found.units[unit.name].active)
         for unit in wanted.units
     ]
     return [*stated, *(Unit(name, *journal.units[name]) for name in gone)]

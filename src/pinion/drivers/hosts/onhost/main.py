@@ -2,7 +2,8 @@
 
 A request is ``{"action": "check" | "apply" | "undo" | "back" | "confirm", "concerns": [...], "wait": seconds, "who": text, "run": text}``.
 With ``"whole": true`` the concerns are all that the host is to have, and any other that it has is taken back. ``back`` takes back what the
-run ``"of"`` changed, with what the concerns have of files that are made anew for it. The answer is the `engine.Report`, or ``{"error": text}``.
+run ``"of"`` changed; its concerns are what is made anew for it (`engine.back`). The answer is the `engine.Report`, or
+``{"error": text}``.
 """
 
 from __future__ import annotations

@@ -45,7 +45,9 @@ class Placing:
         changed = self._changed(for_packages=False)
         dropped = stale(self.journal.files, [file.path for file in self.wanted.files])
         if why := next((file.path for file in changed if file.held_back), None):
-            raise HostError(f"{why}: is made anew when a host needs it, and none came: state it in the site file, run again")
+            raise HostError(
+                f"{why}: is made anew when a host needs it, and none came: state it in the site file, run again"
+            )
         self.prepare()
         self._note()
         self._write()
@@ -155,7 +157,9 @@ class Placing:
     def _differing(self) -> list[Unit]:
         found = replace(self.found, waiting=frozenset(self.machine.boots.waiting()))
         return [
-            unit for unit in unit_targets(self.wanted, found, self.journal) if found.units[unit.name] != unit_target(unit)
+            unit
+            for unit in unit_targets(self.wanted, found, self.journal)
+            if found.units[unit.name] != unit_target(unit)
         ]
 
     def _units(self, units: list[Unit]) -> set[str]:
