@@ -232,8 +232,9 @@ def test_a_token_that_is_needed_on_the_way_back_is_asked_for_and_made_anew() -> 
 
 def test_without_one_nothing_empty_is_placed_and_the_rest_goes_back() -> None:
     host = changed()
+    another = Concern("another", files=(replace(identity(9, "").files[1], held_back=True),))
     with pytest.raises(HostError, match=rf"identity: {TOKEN}: is made anew when a host needs it"):
-        back(host, "run-2")
+        engine.back(host.machine(), "run-2", [another], wait=0, who="test", name="run-3")
     assert TOKEN not in host.files
     assert host.files["/etc/identity"].content == "9\n"
     assert host.files[CONFIG].content == "dtparam=pciex1_gen=3\n", "pi_boot has returned"
