@@ -24,9 +24,14 @@ def _text(host: str, found: Concern) -> str:
     lines += [f"sysctl {entry.key} = {entry.value}" for entry in found.sysctls]
     for unit in found.units:
         lines.append(f"unit {unit.name} enabled={unit.enabled} active={unit.active} masked={unit.masked}")
-    lines += [f"claim {entry.name}: {entry.claim} {entry.expected!r}" for entry in found.claims]
+    lines += [f"package {name} counts from the next boot on" for name in found.packages_need_reboot]
+    lines += [f"unit {unit.name} waits for {waited}" for unit in found.units for waited in unit.after_boot]
+    for claim in found.claims:
+        lines.append(f"claim {claim.name}: {claim.claim} {claim.expected!r}")
+        lines += [f"  waits for {waited}" for waited in claim.after_boot]
     for file in found.files:
         lines.append(f"file {file.path} {file.owner}:{file.group} {file.mode} reboot={file.needs_reboot}")
+        lines += ["  before packages"] if file.for_packages else []
         lines += [f"  reload {name}" for name in file.notify]
         lines += [f"  restart {name}" for name in file.restart]
         lines += [f"  run {command}" for command in file.run]

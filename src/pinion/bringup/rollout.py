@@ -104,13 +104,16 @@ def roll_out(
 
 
 def _judge(wave: Wave, findings: Sequence[Finding]) -> None:
-    """Count what holds; what does not, or could not be tried, stops the run unless it only waits for a reboot that the host asks for."""
+    """Count what holds; what does not, or could not be tried, stops the run.
+
+    Not so a claim that waits for a boot, as long as the host says that it waits for one because of what the claim hangs on.
+    """
     for finding in findings:
         check = finding.check
-        result = wave.results.get(check.subject)
+        result = wave.results.get(check.subject, HostResult())
         if finding.outcome is Outcome.PROVED:
             wave.proved += 1
-        elif check.after_boot and result is not None and result.reboot:
+        elif finding.outcome is Outcome.FAILED and not {*check.after_boot}.isdisjoint(result.reboot):
             wave.after_boot += 1
         else:
             wave.stops.append(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at claims that do not hold yet.
 _LOOK_SECONDS = 3.0
-#: Seconds for which a claim that settles may say the same; longer than the SHA-256 of 8 GiB from an SD card of 90 MB/s takes.
+#: Seconds for which a claim that settles may say the same: it says how many bytes are here, and then how many are hashed.
 _STALLED_SECONDS = 120.0
 
 

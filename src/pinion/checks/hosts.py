@@ -10,6 +10,7 @@ from typing import NamedTuple
 from pinion.checks.model import Check, HostProbe, Topic
 from pinion.plan.model import (
     Concern,
+    HostClaim,
     HostFile,
     HostKernelArgument,
     HostModule,
@@ -32,7 +33,7 @@ def host_checks(plan: Plan) -> tuple[Check, ...]:
             claim=said.claim,
             expected=said.expected,
             probe=said.probe,
-            remedy=f"run `pinion converge {plan.site} --limit {host.name}`; add --check to see what differs",
+            remedy=_remedy(plan, host, said),
             origin=host.origin,
             best=said.best,
             after_boot=said.after_boot,
@@ -52,8 +53,14 @@ class _Claim(NamedTuple):
     expected: str
     probe: HostProbe
     best: Evidence
-    after_boot: bool = False
+    after_boot: tuple[str, ...] = ()
     settles: bool = False
+
+
+def _remedy(plan: Plan, host: HostPlan, said: _Claim) -> str:
+    booted = f"; while the host waits for a boot, `pinion reboot {plan.site} --limit {host.name}`"
+    told = f"run `pinion converge {plan.site} --limit {host.name}`; add --check to see what differs"
+    return told + (booted if said.after_boot else "")
 
 
 def _claims(host: HostPlan, concern: Concern) -> Iterator[_Claim]:
@@ -67,11 +74,10 @@ def _claims(host: HostPlan, concern: Concern) -> Iterator[_Claim]:
         *,
         sudo: bool = False,
         cap: Evidence | None = None,
-        after_boot: bool = False,
-        settles: bool = False,
+        after_boot: tuple[str, ...] = (),
     ) -> _Claim:
         probe = HostProbe(host=host.name, command=command, sudo=sudo)
-        return _Claim(key, claim, expected, probe, _capped(host, cap), after_boot, settles)
+        return _Claim(key, claim, expected, probe, _capped(host, cap), after_boot)
 
     for name in concern.packages:
         yield said(f"package.{name}", f"package {name} is", "installed", _package(name))
@@ -100,18 +106,20 @@ def _claims(host: HostPlan, concern: Concern) -> Iterator[_Claim]:
     for sysctl in concern.sysctls:
         yield _sysctl(host, sysctl)
     for unit in concern.units:
-        yield said(f"unit.{unit.name}", f"unit {unit.name} is", _service(unit), _unit(unit), cap=unit.evidence)
-    for stated in concern.claims:
+        claim = f"unit {unit.name} is"
         yield said(
-            f"claim.{stated.name}",
-            stated.claim,
-            stated.expected,
-            stated.command,
-            sudo=True,
-            cap=stated.evidence,
-            after_boot=stated.after_boot,
-            settles=stated.settles,
+            f"unit.{unit.name}", claim, _service(unit), _unit(unit), cap=unit.evidence, after_boot=unit.after_boot
         )
+    for stated in concern.claims:
+        yield _further(host, stated)
+
+
+def _further(host: HostPlan, stated: HostClaim) -> _Claim:
+    """What the concern claims beyond its parts; only such a command may take long."""
+    probe = HostProbe(host=host.name, command=stated.command, sudo=True, seconds=stated.seconds)
+    best = _capped(host, stated.evidence)
+    name = f"claim.{stated.name}"
+    return _Claim(name, stated.claim, stated.expected, probe, best, stated.after_boot, stated.settles)
 
 
 def _capped(host: HostPlan, cap: Evidence | None) -> Evidence:
@@ -167,7 +175,7 @@ def _argument(host: HostPlan, argument: HostKernelArgument) -> _Claim:
         "1",
         probe,
         evidence,
-        argument.live,
+        (argument.file,) if argument.live else (),
     )
 
 

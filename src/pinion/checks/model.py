@@ -50,12 +50,16 @@ class SwitchProbe(_Data):
 
 
 class HostProbe(_Data):
-    """Run *command* (POSIX shell, read-only) on *host* and compare its trimmed standard output. *sudo* runs it as root."""
+    """Run *command* (POSIX shell, read-only) on *host* and compare its trimmed standard output. *sudo* runs it as root.
+
+    It is cut off after *seconds*; None is for what cannot take long.
+    """
 
     kind: Literal["host"] = "host"
     host: str
     command: str
     sudo: bool = False
+    seconds: float | None = None
 
 
 class PingProbe(_Data):
@@ -96,8 +100,9 @@ class Check(_Data):
 
     *subject* is a device or VLAN or release; *claim* reads as a sentence with *expected*; *remedy* says what to do when it fails;
     *origin* is the key of the site file that the claim follows from; *best* the strongest evidence that the probe can give there.
-    *after_boot* marks one that holds only once the host has been booted with what the plan places; *settles* one that is set going and
-    says how far it has come until it holds; *silent* one that is proved by an answer that does not come, so that its probe waits.
+    *after_boot*: it need not hold yet while the host says that it waits for a boot because of one of these; *settles* marks one that is
+    set going and says how far it has come until it holds; *silent* one that is proved by an answer that does not come, so that its probe
+    waits.
     """
 
     id: str
@@ -109,7 +114,7 @@ class Check(_Data):
     remedy: str
     origin: str
     best: Evidence
-    after_boot: bool = False
+    after_boot: tuple[str, ...] = ()
     settles: bool = False
     silent: bool = False
 

@@ -99,7 +99,8 @@ def converge(
             output = stack.enter_context(log.open("w"))
         program = Program(by, repository(), path.resolve(), output, check, run, undo or "", concerns)
         try:
-            if not undo:
+            tolerated = (ProgramMissingError,) if undo else ()  # few hosts need it on the way back, and those say so
+            with suppress(*tolerated):
                 _know_the_cluster(plan, hosts, concerns)
             together = at_once or check or bool(undo)
             done = _roll(plan, program, hosts, at_once=together, changed_only=check_changed)

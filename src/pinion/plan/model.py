@@ -313,6 +313,7 @@ class HostFile(Planned):
     *secret* keeps the content out of diffs, logs and journals. *evidence* caps what its check can claim.
     *materials* are what the operator's machine puts into the content. *unless* is a read-only shell command: while it succeeds, the file
     is neither placed nor looked at, for the host has what the file is good for (a one-time token, and the certificate that it brings).
+    *for_packages* marks what the package system reads, a pin or a source: it is placed, and its *run* has run, before any package comes.
     """
 
     path: str
@@ -329,6 +330,7 @@ class HostFile(Planned):
     secret: bool = False
     materials: tuple[HostMaterial, ...] = ()
     unless: str | None = None
+    for_packages: bool = False
     evidence: Evidence | None = None
 
 
@@ -369,7 +371,8 @@ class HostModule(Planned):
 class HostUnit(Planned):
     """A systemd unit (service, timer, mount …) and the state that it must be in. A *masked* one is neither enabled nor active.
 
-    *evidence* caps what its check can claim.
+    *evidence* caps what its check can claim. *after_boot* as for `HostClaim`: while the host waits for a boot because of one of these,
+    the unit is enabled and neither started nor stopped.
     """
 
     name: str
@@ -377,15 +380,21 @@ class HostUnit(Planned):
     active: bool
     masked: bool = False
     evidence: Evidence | None = None
+    after_boot: tuple[str, ...] = ()
+
+
+#: Seconds after which a claim's command is cut off: what only reads answers at once, and a few tries at a service that is starting fit in.
+CLAIM_SECONDS = 60.0
 
 
 class HostClaim(Planned):
     """Something that must be true of the host as a whole, beyond what its parts say.
 
     *command* is read-only POSIX shell, run as root; its trimmed output must be *expected*. *name* is unique within the concern.
-    *evidence* caps what the check can claim: what a container only holds as text is `rendered` or `parsed` there. *after_boot* marks
-    one that holds only once the host has been booted with what the concern places; *settles* one that a run sets going and does not wait
-    for: until it holds, *command* says how far it has come.
+    *evidence* caps what the check can claim: what a container only holds as text is `rendered` or `parsed` there. *after_boot* are the
+    things (`Concern.boot_reasons`) that count from the next boot on and that it hangs on: while the host waits for a boot because of one
+    of them, it need not hold yet. *settles* marks one that a run sets going and does not wait for: until it holds, *command* says how far
+    it has come. *command* is cut off after *seconds*.
     """
 
     name: str
@@ -393,21 +402,24 @@ class HostClaim(Planned):
     command: str
     expected: str
     evidence: Evidence | None = None
-    after_boot: bool = False
+    after_boot: tuple[str, ...] = ()
     settles: bool = False
+    seconds: float = CLAIM_SECONDS
 
 
 class Concern(Planned):
     """One concern of a host, whole: a role and a deploy of the same name consume the same entry.
 
-    Applied in this order: packages, users, directories, files (all validated before the first is placed), kernel arguments, the files'
-    *run*, modules, sysctls, units, restarts and reloads. *packages_absent* must not be installed. *files* are written by rename.
-    *sysctls* are also in one of *files*, for the next boot.
+    Applied in this order: files *for_packages*, packages, users, directories, files (all validated before the first is placed), kernel
+    arguments, the files' *run*, modules, sysctls, units, restarts and reloads. *packages_absent* must not be installed. Of
+    *packages_need_reboot*, which are among *packages*, the host says when they come that it needs a reboot, until it had one. *files* are
+    written by rename. *sysctls* are also in one of *files*, for the next boot.
     """
 
     name: str
     packages: tuple[str, ...] = ()
     packages_absent: tuple[str, ...] = ()
+    packages_need_reboot: tuple[str, ...] = ()
     users: tuple[HostUser, ...] = ()
     directories: tuple[HostDirectory, ...] = ()
     files: tuple[HostFile, ...] = ()
@@ -416,6 +428,18 @@ class Concern(Planned):
     sysctls: tuple[HostSysctl, ...] = ()
     units: tuple[HostUnit, ...] = ()
     claims: tuple[HostClaim, ...] = ()
+
+    @property
+    def boot_reasons(self) -> tuple[str, ...]:
+        """What of it counts from the next boot on, in the words with which the host says what it waits for."""
+        files = (file.path for file in self.files if file.needs_reboot)
+        lines = (argument.file for argument in self.kernel_arguments)
+        return (*files, *dict.fromkeys(lines), *map(package_reason, self.packages_need_reboot))
+
+
+def package_reason(name: str) -> str:
+    """How a host says that it waits for a boot because of the package *name*."""
+    return f"package {name}"
 
 
 class HostPlan(Planned):

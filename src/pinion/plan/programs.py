@@ -28,10 +28,19 @@ def program_file(module: str, restart: tuple[str, ...] = ()) -> HostFile:
     return HostFile(path=program_path(module), mode="0755", content=_text(module), restart=restart)
 
 
-def as_planned(module: str, name: str, claim: str, *arguments: str) -> HostClaim:
+def as_planned(
+    module: str, name: str, claim: str, *arguments: str, after_boot: tuple[str, ...] = (), settles: bool = False
+) -> HostClaim:
     """The claim called *name* that the program *module*, asked with ``--check`` and *arguments*, finds nothing to change."""
     asked = " ".join((program_path(module), "--check", *arguments))
-    return HostClaim(name=name, claim=claim, command=f"{asked} 2>&1 && echo {AS_PLANNED}", expected=AS_PLANNED)
+    return HostClaim(
+        name=name,
+        claim=claim,
+        command=f"{asked} 2>&1 && echo {AS_PLANNED}",
+        expected=AS_PLANNED,
+        after_boot=after_boot,
+        settles=settles,
+    )
 
 
 def run_once(module: str) -> str:

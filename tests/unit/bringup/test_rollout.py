@@ -22,6 +22,7 @@ from pinion.plan.rollout import waves
 from pinion.site.catalog import Evidence
 
 PATH = "/etc/motd"
+BOOT_FILE = "/boot/x"
 
 
 def concern(content: str) -> Concern:
@@ -31,12 +32,15 @@ def concern(content: str) -> Concern:
 
 @dataclass
 class Fleet:
-    """Hosts in memory. *gone* cannot be reached; *broken* take the change and are not what was claimed after it."""
+    """Hosts in memory. *gone* cannot be reached; *broken* take the change and are not what was claimed after it.
+
+    *waiting*: what a host waits for a boot because of; the claim hangs on `BOOT_FILE`.
+    """
 
     count: int
     gone: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
-    waiting: set[str] = field(default_factory=set)
+    waiting: dict[str, str] = field(default_factory=dict)
     hosts: dict[str, MemoryHost] = field(default_factory=dict)
     verified: list[str] = field(default_factory=list)
 
@@ -73,7 +77,7 @@ class Fleet:
             return HostResult(errors=[str(error)])
         return HostResult(
             changes=[{"concern": c.concern, "kind": c.kind, "subject": c.subject} for c in report.changes],
-            reboot=["/boot/x"] if name in self.waiting else [],
+            reboot=[self.waiting[name]] if name in self.waiting else [],
         )
 
     def verify(self, names: Sequence[str]) -> list[Finding]:
@@ -91,7 +95,7 @@ class Fleet:
             remedy="r",
             origin="o",
             best=Evidence.EMULATED,
-            after_boot=name in self.waiting,
+            after_boot=(BOOT_FILE,),
         )
         return judge(check, "something else" if name in self.broken else self.hosts[name].files[PATH].content, 0.0)
 
@@ -167,12 +171,20 @@ def test_a_check_that_could_not_be_tried_stops_the_run() -> None:
 
 
 def test_what_only_a_boot_brings_about_does_not_stop_the_run() -> None:
-    fleet = Fleet(3, waiting={"pi-0001"}, broken={"pi-0001"})
+    fleet = Fleet(3, waiting={"pi-0001": BOOT_FILE}, broken={"pi-0001"})
     done = roll_out(fleet.waves(), fleet.converge, fleet.verify)
     assert done.stops == []
     assert done.waves[0].after_boot == 1
-    stubborn = Fleet(3, broken={"pi-0001"})
-    assert roll_out(stubborn.waves(), stubborn.converge, stubborn.verify).stops
+    checked = fleet.verify(["pi-0001"])[0].check
+    assert roll_out(fleet.waves(), fleet.converge, lambda _: [not_run(checked, "connection lost")]).stops
+
+
+@pytest.mark.parametrize("waiting", [{}, {"pi-0001": "/boot/y"}, {"pi-0002": BOOT_FILE}])
+def test_a_boot_that_nobody_waits_for_or_that_would_not_bring_it_is_no_excuse(waiting: dict[str, str]) -> None:
+    fleet = Fleet(3, waiting=waiting, broken={"pi-0001"})
+    done = roll_out(fleet.waves(), fleet.converge, fleet.verify)
+    assert [stop.host for stop in done.stops] == ["pi-0001"]
+    assert done.waves[0].after_boot == 0
 
 
 def test_the_way_back_leads_to_where_the_hosts_were() -> None:

@@ -35,6 +35,7 @@ def test_the_chips_packages_and_never_the_others(
 ) -> None:
     found = concern(stated(DC, {"accelerator": {}}, pis=groups(hat=hat)), PI, "accelerator")
     assert (found.packages, found.packages_absent) == (packages, absent)
+    assert found.packages_need_reboot == packages[1:], "their driver"
     claimed = {claim.name: claim.expected for claim in found.claims}
     assert claimed == {"link": "8.0 GT/s PCIe", "chip": chip}
 

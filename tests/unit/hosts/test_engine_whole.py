@@ -1,8 +1,7 @@
-"""All concerns of a host together: every kind of part, kills at every step, retired concerns, the way back, secrets, reboots."""
+"""All concerns of a host together: every kind of part, kills at every step, retired concerns, secrets, reboots."""
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import json
@@ -10,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from pinion.drivers.hosts.memory import MemoryHost
+from pinion.drivers.hosts.memory import APT, MemoryHost
 from pinion.drivers.hosts.onhost import engine
 from pinion.drivers.hosts.onhost.history import freeze, thaw
 from pinion.drivers.hosts.onhost.machine import DirectoryState, FileState, HostError, UnitState
@@ -20,6 +19,7 @@ from pinion.drivers.hosts.onhost.wanted import Argument, Concern, Directory, Fil
 CMDLINE = "/boot/firmware/cmdline.txt"
 CONFIG = "/boot/firmware/config.txt"
 SERVICE = "/etc/systemd/system/edge.service"
+PIN = "/etc/apt/preferences.d/edge"
 
 
 def file(path: str, content: str = "", **more: object) -> File:
@@ -35,6 +35,7 @@ EDGE = Concern(
     files=(
         file(SERVICE, "[Service]\n", restart=("edge.service",)),
         file("/etc/edge/key", "sesame-2\n", secret=True, mode=0o600, restart=("edge.service",)),
+        file(PIN, "Pin: version 2\n", for_packages=True, run=("bring-others",)),
     ),
     units=(Unit("edge.service", enabled=True, active=True), Unit("old.service", False, False, masked=True)),
 )
@@ -96,6 +97,7 @@ def test_every_kind_of_part_comes_about_as_foretold() -> None:
         ("edge", "folder", "/etc/edge"),
         ("edge", "file", SERVICE),
         ("edge", "file", "/etc/edge/key"),
+        ("edge", "file", PIN),
         ("edge", "unit", "edge.service"),
         ("edge", "unit", "old.service"),
     }
@@ -122,6 +124,51 @@ def test_packages_of_all_concerns_come_at_once() -> None:
     assert json.loads(host.journals["edge"])["packages"] == ["llama"]
 
 
+def test_what_the_package_system_reads_is_there_before_any_package_comes() -> None:
+    host = fresh()
+    steps: list[str] = []
+    host.step = steps.append
+    converge(host, *BOTH)
+    assert host.read_by[APT][PIN].content == "Pin: version 2\n"
+    assert host.read_by["bring-others"][PIN].content == "Pin: version 2\n"
+    assert steps.index("command") < steps.index("install")
+    converge(host, BOOT, name="run-2")
+    assert PIN not in host.files
+
+
+def test_a_pin_that_cannot_be_placed_keeps_its_packages_away_and_no_others() -> None:
+    host = fresh()
+    host.refuse[PIN] = "no version"
+    pinned = replace(EDGE.files[2], validate_command="check %s")
+    with pytest.raises(HostError, match=r"edge: .*preferences.d/edge: refused by its validation"):
+        converge(host, BOOT, replace(EDGE, files=(*EDGE.files[:2], pinned)))
+    assert host.packages == {"eeprom"}
+
+
+def test_a_package_that_counts_from_the_next_boot_on_has_the_host_ask_for_one() -> None:
+    host = fresh()
+    driver = Concern("driver", packages=("llama", "eeprom"), packages_need_reboot=("llama",))
+    kill_at(host, 10_000)
+    assert converge(host, driver).reboot == ("package llama",)
+    assert converge(host, driver).reboot == ("package llama",)
+    host.waiting.clear()  # it was booted
+    assert converge(host, driver).reboot == ()
+
+
+def test_a_unit_that_waits_for_a_boot_is_enabled_and_not_started() -> None:
+    host = fresh()
+    waits = Unit("edge.service", enabled=True, active=True, after_boot=(SERVICE,))
+    edge = replace(EDGE, files=(replace(EDGE.files[0], needs_reboot=True), *EDGE.files[1:]), units=(waits,))
+    assert converge(host, edge).reboot == (SERVICE,)
+    assert host.units["edge.service"] == UnitState(enabled=True, active=False)
+    assert converge(host, edge).changes == ()
+    host.waiting.clear()
+    assert [change.subject for change in converge(host, edge).changes] == ["edge.service"]
+    assert host.units["edge.service"] == UnitState(enabled=True, active=True)
+    converge(host, name="run-2")
+    assert "edge.service" not in {name for name, state in host.units.items() if state.active or state.enabled}
+
+
 def test_a_package_that_cannot_be_had_fails_its_own_concern_only() -> None:
     host = fresh()
     nowhere = Concern("nowhere", packages=("unknown",))
@@ -141,7 +188,7 @@ def test_a_changed_file_restarts_its_unit_once_and_makes_systemd_read_it() -> No
     service = file(SERVICE, "[Service]\nNice=1\n", restart=("edge.service",), notify=("edge.service",))
     steps: list[str] = []
     host.step = steps.append
-    converge(host, BOOT, replace(EDGE, files=(service, EDGE.files[1])))
+    converge(host, BOOT, replace(EDGE, files=(service, *EDGE.files[1:])))
     assert host.restarts == ["edge.service"]
     assert "reload" not in steps
     assert host.read_by[RELOAD_SYSTEMD][SERVICE].content == "[Service]\nNice=1\n"
@@ -198,6 +245,7 @@ def test_a_run_killed_before_any_step_is_finished_by_the_next_and_wholly_undone(
     converge(host, *BOTH, name="run-2")
     assert seen(host) == seen(done)
     assert host.read_by["edge.service"] == done.read_by["edge.service"]
+    assert PIN in host.read_by[APT]
     assert host.waiting == done.waiting
     assert converge(host, *BOTH).changes == ()
     converge(host, name="run-3")  # a whole run without any concern
@@ -274,71 +322,7 @@ def test_an_argument_that_was_there_before_stays() -> None:
     assert host.files[CMDLINE].content == "root=/dev/sda1 quiet\n"
 
 
-# --- the way back -----------------------------------------------------------------------------------------------------
-
-
-def back(host: MemoryHost, run: str) -> engine.Report:
-    return engine.back(host.machine(), run, wait=0, who="test", name=f"undo of {run}")
-
-
-def test_a_run_is_taken_back_to_the_state_before_it() -> None:
-    host = fresh()
-    converge(host, BOOT, EDGE, name="run-1")
-    good = seen(host)
-    worse = replace(EDGE, files=(file(SERVICE, "[Service]\nNice=19\n", restart=("edge.service",)),), packages=())
-    new = Concern("new", files=(file("/etc/new"),))
-    converge(host, worse, new, name="run-2")  # changes one, brings one, retires one
-    assert "/etc/new" in host.files
-    report = back(host, "run-2")
-    assert {change.concern for change in report.changes} == {"edge", "new", "pi_boot"}
-    assert seen(host) == good
-    assert host.read_by["edge.service"][SERVICE].content == "[Service]\n"
-    assert host.files["/etc/edge/key"].content == "sesame-2\n"
-    assert back(host, "run-2").changes == ()
-
-
-def test_only_the_last_run_that_changed_something_can_be_taken_back() -> None:
-    host = fresh()
-    converge(host, BOOT, name="run-1")
-    converge(host, BOOT, EDGE, name="run-2")
-    converge(host, BOOT, EDGE, name="run-3")  # changes nothing
-    report = back(host, "run-1")
-    assert report.changes == ()
-    assert report.notes == ("run run-1 changed nothing here, or another came after it: run-2",)
-    assert {change.concern for change in back(host, "run-2").changes} == {"edge"}
-    assert list(host.journals) == ["pi_boot"]
-    assert back(host, "").changes == ()
-
-
-def test_going_back_can_be_taken_back() -> None:
-    host = fresh()
-    converge(host, BOOT, name="run-1")
-    converge(host, BOOT, EDGE, name="run-2")
-    good = seen(host)
-    back(host, "run-2")
-    back(host, "undo of run-2")
-    assert seen(host) == good
-
-
-@pytest.mark.parametrize("number", range(0, STEPS, 3))
-def test_a_killed_run_and_its_repetition_are_taken_back_as_one(number: int) -> None:
-    host = fresh()
-    converge(host, BOOT, name="run-1")
-    good = seen(host)
-    changed = replace(BOOT, files=(file(CONFIG, "dtparam=pciex1_gen=1\n"),))
-    kill_at(host, number)
-    with contextlib.suppress(Killed):
-        converge(host, changed, EDGE, name="run-2")
-    host.locked_by, host.step = None, lambda _: None
-    converge(host, changed, EDGE, name="run-3")
-    back(host, host_run(host))
-    host.units.pop("edge.service", None)
-    assert seen(host) == good
-
-
-def host_run(host: MemoryHost) -> str:
-    """The run that the host would take back."""
-    return str(json.loads(host.history or "{}")["run"])
+# --- secrets ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_frozen_concern_thaws_whole() -> None:
@@ -354,13 +338,10 @@ def test_a_frozen_concern_thaws_whole() -> None:
     assert vault == {"name": "sesame-2\n"}
 
 
-# --- secrets ----------------------------------------------------------------------------------------------------------
-
-
 def test_a_secret_is_in_no_diff_journal_or_history() -> None:
     host = fresh()
     report = converge(host, *BOTH)
-    other = replace(EDGE, files=(EDGE.files[0], replace(EDGE.files[1], content="sesame-3\n")))
+    other = replace(EDGE, files=(EDGE.files[0], replace(EDGE.files[1], content="sesame-3\n"), EDGE.files[2]))
     more = converge(host, BOOT, other, name="run-2")
     kept = [*map(str, report.changes), *map(str, more.changes), *host.journals.values(), str(host.history)]
     assert [text for text in kept if "sesame" in text] == []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,9 +38,34 @@ def test_all_that_must_have_one_version_is_held_to_it() -> None:
     for package in locked_packages(load().servers["dgx-h100"]):
         assert package in found().packages
         assert any(fnmatch.fnmatch(package, glob) for glob in globs), package
-    (command,) = file(found(), PIN_FILE).run
-    assert "install nvidia-open nvidia-persistenced nvidia-fabricmanager" in command
-    assert "--allow-downgrades" in command
+
+
+def test_the_pin_comes_first_and_only_what_is_there_in_another_version_is_brought_to_it(tmp_path: Path) -> None:
+    pin = file(found(), PIN_FILE)
+    assert pin.for_packages
+    (command,) = pin.run
+    for name, text in (
+        ("dpkg-query", f"cat {tmp_path}/status"),
+        ("apt-get", f'echo "$@" >>{tmp_path}/asked'),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+
+    def asked(status: str) -> list[str]:
+        (tmp_path / "status").write_text(status)
+        (tmp_path / "asked").write_text("")
+        environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+        subprocess.run(
+            ["/bin/sh", "-c", command.replace(PIN_FILE, str(tmp_path / "status"))], env=environment, check=True
+        )
+        return (tmp_path / "asked").read_text().splitlines()
+
+    assert asked("") == [], "the first run installs them afterwards, with the pin"
+    assert asked("not-installed nvidia-open\n") == []
+    both = "installed nvidia-open\ninstalled nvidia-persistenced\nconfig-files nvidia-fabricmanager\n"
+    brought = "-y -q --no-install-recommends --allow-downgrades install nvidia-open nvidia-persistenced"
+    assert asked(both) == [brought], "in one transaction"
+    subprocess.run(["/bin/sh", "-c", command.replace(PIN_FILE, "/nowhere")], env={"PATH": "/usr/bin:/bin"}, check=True)
 
 
 def test_the_version_is_claimed_of_the_packages_and_of_the_loaded_driver() -> None:

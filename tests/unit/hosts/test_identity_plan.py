@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from unit.hosts.sites import DC, LAB, planned
 from pinion.checks.hosts import host_checks
 from pinion.drivers.hosts.memory import MemoryHost
 from pinion.drivers.hosts.onhost.engine import check, converge
+from pinion.drivers.hosts.onhost.main import answer
 from pinion.drivers.hosts.onhost.wanted import Concern, concern
-from pinion.drivers.hosts.requests import filled, selection
+from pinion.drivers.hosts.requests import answered, filled, selection
 from pinion.drivers.identity.authority import Authority
 from pinion.drivers.identity.place import VARIABLE, AuthorityError, folder_of
 from pinion.plan import Plan
@@ -211,6 +213,48 @@ def test_a_host_that_lost_its_certificate_gets_the_next_token() -> None:
     host.step = use
     assert len(converge(machine, [concern_with("b")], wait=0, who="t").changes) == 1
     assert host.read_by["use it"][TOKEN_FILE].content == "b"
+
+
+def test_a_life_that_is_taken_back_takes_a_token_which_is_made_only_then(variables: dict[str, str]) -> None:
+    host = MemoryHost(packages={"openssl"})
+    sent: list[dict[str, Any]] = []
+
+    def ask(asked: dict[str, Any]) -> dict[str, object]:
+        sent.append(asked)
+        return answer(asked, host.machine()).as_json()
+
+    def stated(life: str) -> HostPlan:
+        return one(planned(LAB, concerns=BOTH | {"identity": {"lifetime": life}}), "pi-01")
+
+    def run(life: str, given: dict[str, str], **task: str) -> Mapping[str, object]:
+        sent.clear()
+        asked = selection(stated(life).model_dump(mode="json"), BOTH, ["identity"])
+        return answered({**asked, **task}, given, ask)
+
+    def enrolled(life: str) -> None:
+        """As the program does, which makes a certificate for this life and removes the token."""
+        (command,) = {c for c in host.read_by if "enrol" in c}
+        assert len(host.read_by[command][TOKEN_FILE].content.split(".")) == 3, "a whole token"
+        del host.files[TOKEN_FILE]
+        host.holding = {str(file(stated(life).concerns["identity"], TOKEN_FILE).unless)}
+
+    for name, life in (("run-1", "24h"), ("run-2", "48h")):
+        run(life, variables, action="apply", run=name)
+        enrolled(life)
+    nothing = {VARIABLE: "/nowhere"}
+    with pytest.raises(AuthorityError):
+        run("48h", nothing, action="back", of="run-2", run="run-3")
+    assert json.loads(host.files[CONFIG_FILE].content)["lifetime"] == 48 * 3600
+    said = run("48h", variables, action="back", of="run-2", run="run-4")
+    assert "error" not in said
+    held, made = (request["concerns"][0]["files"][0] for request in sent)
+    assert (held["held_back"], held["content"]) == (True, "@token@")
+    assert [entry["path"] for entry in sent[0]["concerns"][0]["files"]] == [TOKEN_FILE], "the rest the host remembers"
+    assert made["content"] == host.files[TOKEN_FILE].content
+    assert json.loads(host.files[CONFIG_FILE].content)["lifetime"] == 24 * 3600
+    enrolled("24h")
+    run("48h", nothing, action="back", of="run-2", run="run-5")
+    assert len(sent) == 1, "nor is an authority asked for what no host needs"
 
 
 # --- time -------------------------------------------------------------------------------------------------------------

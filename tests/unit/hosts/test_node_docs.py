@@ -39,7 +39,7 @@ def values(host: str, found: Concern) -> str:
             lines.append(f"| `{unit.name}` | {state}, {'active' if unit.active else 'inactive'} |")
         lines.append("")
     for file in found.files:
-        reboot = " (read at boot)" if file.needs_reboot else ""
+        reboot = " (placed before packages)" if file.for_packages else " (read at boot)" if file.needs_reboot else ""
         content = file.content.rstrip("\n").split("\n")
         if len(content) > LONGEST:
             lines += [f"`{file.path}`{reboot}: a program, {file.mode}.", ""]
@@ -47,7 +47,10 @@ def values(host: str, found: Concern) -> str:
             lines += [f"`{file.path}`{reboot}:", "", "```text", *content, "```", ""]
     if found.claims:
         lines += ["| proved on the host | expected |", "|---|---|"]
-        lines += [f"| {entry.claim} | `{entry.expected or '(nothing)'}` |" for entry in found.claims] + [""]
+        for entry in found.claims:
+            boot = ", from the next boot on" if entry.after_boot else ""
+            lines.append(f"| {entry.claim} | `{entry.expected or '(nothing)'}`{boot} |")
+        lines.append("")
     return "\n".join(lines)
 
 

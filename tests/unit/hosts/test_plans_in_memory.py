@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
+from unit.hosts.images import asked, image
 from unit.hosts.sites import ADMIN, DC, LAB, planned
 
 from pinion.drivers.hosts.memory import MemoryHost
 from pinion.drivers.hosts.onhost import engine, wanted
-from pinion.drivers.hosts.onhost.machine import FileState, UnitState
-from pinion.drivers.hosts.requests import selection
-from pinion.plan.hosts import concern_names
 from pinion.plan.model import HostPlan
 
 #: Every host of both sites, as their files state them, with an administrator.
 HOSTS = [host for path in (LAB, DC) for host in planned(path, access={"admins": [ADMIN]}).hosts]
-CMDLINE = "/boot/firmware/cmdline.txt"
-
-
-def asked(host: HostPlan) -> list[wanted.Concern]:
-    """The request for *host*, through JSON as on the wire."""
-    request = json.loads(json.dumps(selection(host.model_dump(mode="json"), concern_names())))
-    return [wanted.concern(concern) for concern in request["concerns"]]
-
-
-def image(concerns: list[wanted.Concern]) -> MemoryHost:
-    """A host as its image left it: an archive with every package, a kernel with every parameter and module."""
-    host = MemoryHost(
-        known={name for concern in concerns for name in concern.packages},
-        packages={name for concern in concerns for name in concern.packages_absent},
-        files={CMDLINE: FileState("console=tty1 root=PARTUUID=1 rootwait\n", "root", "root", 0o755)},
-        sysctls={sysctl.key: "as booted" for concern in concerns for sysctl in concern.sysctls},
-        loadable={module.name for concern in concerns for module in concern.modules},
-        # what packages bring, and what the image has
-        units={unit.name: UnitState(enabled=False, active=False) for concern in concerns for unit in concern.units},
-    )
-    for name in host.units:
-        host.reload(name)
-    return host
 
 
 def seen(host: MemoryHost) -> dict[str, object]:

@@ -11,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from thoroughness import points
 from unit.services.artefact_server import Artefacts, serving
 
 from pinion.services import node_programs
+from pinion.services.node_programs import model_store
 
 HERE = Path(node_programs.__file__).parent
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl(1) is not installed")
@@ -279,12 +281,58 @@ def test_a_file_changed_on_the_disk_is_found_and_fetched_anew(node: Node) -> Non
     node.run()
     place = node.store / ".files" / f"{entry['sha256']}.gguf"
     place.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    assert "was changed" in node.run("--check", expect=1)
+    assert "not as it was checked" in node.run("--check", expect=1)
+    assert "was changed" in node.run("--check", "--hash", expect=1)
     assert "not as it was checked" in node.run("--usable", "assistant", expect=1)
     assert "fetching it anew" in node.run()
     assert node.current() == content
     assert node.restarts == 2, "who serves still held the changed file"
     node.run("--check")
+
+
+def test_what_seems_unchanged_is_hashed_once_a_week_and_not_by_who_only_looks(node: Node) -> None:
+    content = gguf()
+    entry = node.state(content)
+    node.run()
+    place = node.store / ".files" / f"{entry['sha256']}.gguf"
+    note = node.store / ".seen" / place.name
+    with place.open("r+b") as file:  # a card forgets a bit: no time, no length, no number tells
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([content[-1] ^ 1]))
+    facts = place.stat()
+    note.write_text(json.dumps([facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]))
+    node.run("--check")
+    assert node.run() == ""
+    assert "was changed" in node.run("--check", "--hash", expect=1)
+    week_ago = time.time() - 7 * 24 * 3600 - 1
+    os.utime(note, (week_ago, week_ago))
+    assert "fetching it anew" in node.run()
+    assert node.current() == content
+    assert node.restarts == 2
+    os.utime(note, (week_ago, week_ago))
+    assert node.run() == "", "hashed, and as it was"
+    assert note.stat().st_mtime > week_ago + 60
+    assert len(node.server.asked) == 2
+
+
+def test_who_waits_for_a_model_hears_how_far_it_is_hashed(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = node.state(gguf())
+    told: list[int] = []
+    monkeypatch.setattr(model_store, "TELLS", 2 << 20)
+    large, content = tmp_path / "large", random.Random(1).randbytes((5 << 20) + 1)
+    large.write_bytes(content)
+    assert model_store.digest_of(large, told.append) == hashlib.sha256(content).hexdigest()
+    assert told == [2 << 20, 4 << 20]
+    part = node.store / ".partial" / str(entry["sha256"])
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"x" * int(entry["size"]))
+    assert node.run("--check", expect=1).endswith("0.4 MiB of 0.4 MiB are here\n")
+    (node.store / ".hashing").write_text("0.2 MiB are hashed")  # as `digest` leaves it while it runs
+    assert node.run("--check", expect=1).endswith("0.4 MiB of 0.4 MiB are here, 0.2 MiB are hashed\n")
+    node.run()
+    assert not (node.store / ".hashing").exists()
 
 
 def test_the_budget_holds_before_anything_is_fetched(node: Node) -> None:

@@ -23,6 +23,8 @@ from pinion.drivers.hosts.onhost.machine import (
 from pinion.drivers.hosts.onhost.placing import RELOAD_SYSTEMD
 from pinion.drivers.hosts.onhost.wanted import File, Unit, User
 
+#: Reads its files afresh whenever it installs.
+APT = "apt-get"
 #: Called before each step that changes the host, with the step's name. Raising there is a kill at that point.
 Step = Callable[[str], None]
 
@@ -109,6 +111,7 @@ class _Packages:
         for name in names:
             if name not in self.host.known:
                 raise HostError(f"apt-get install {name}: Unable to locate package {name}")
+        self.host.reload(APT)
         self.host.packages |= set(names)
 
     def remove(self, name: str) -> str | None:

@@ -57,23 +57,35 @@ def filled(request: Mapping[str, Any], variables: Mapping[str, str], needed: Col
     """*request* with what only the operator's machine has put into its files, from the authority that the environment *variables* name.
 
     A token is made afresh for every request, so a request is filled at the last moment and shown to nobody. What is made on demand is held
-    back, unless the path of its file is one of *needed*. Raises `AuthorityError`.
+    back, unless the path of its file is one of *needed*. A way back goes by what the host remembers: only what no host keeps is sent, and
+    all of that on demand. Raises `AuthorityError`.
     """
-    concerns = [
-        {**concern, "files": [_filled_file(file, variables, needed) for file in concern["files"]]}
+    back = request.get("action") == "back"
+    concerns = _kept_nowhere(request["concerns"]) if back else request["concerns"]
+    filled_concerns = [
+        {**concern, "files": [_filled_file(file, variables, needed, everything=back) for file in concern["files"]]}
         if "files" in concern
         else concern
-        for concern in request["concerns"]
+        for concern in concerns
     ]
-    return {**request, "concerns": concerns}
+    return {**request, "concerns": filled_concerns}
 
 
-def _filled_file(file: Mapping[str, Any], variables: Mapping[str, str], needed: Collection[str]) -> dict[str, Any]:
+def _kept_nowhere(concerns: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Of *concerns* the files that are good for one use and then gone."""
+    found = ({"name": c["name"], "files": [f for f in c.get("files", ()) if f.get("unless")]} for c in concerns)
+    return [concern for concern in found if concern["files"]]
+
+
+def _filled_file(
+    file: Mapping[str, Any], variables: Mapping[str, str], needed: Collection[str], *, everything: bool
+) -> dict[str, Any]:
+    """*file* with its materials; held back are those that are made on demand (*everything*: all of them) and not *needed*."""
     stated = dict(file)
     materials = stated.pop("materials", ())
     if not materials:
         return stated
-    if stated["path"] not in needed and any(entry["kind"] in _ON_DEMAND for entry in materials):
+    if stated["path"] not in needed and (everything or any(entry["kind"] in _ON_DEMAND for entry in materials)):
         return {**stated, "held_back": True}
     from pinion.plan.model import HostMaterial
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pinion.plan.concerns.pi_boot import CONFIG_FILE
 from pinion.plan.context import HostContext
-from pinion.plan.model import Concern, DeviceKind, HostClaim
+from pinion.plan.model import Concern, DeviceKind, HostClaim, package_reason
 
 NAME = "accelerator"
 #: Builds the driver's module for the running kernel; Raspberry Pi's documentation has it installed first.
@@ -23,22 +24,28 @@ def accelerator(host: HostContext) -> Concern | None:
     if host.device.platform != host.hat.packages_from:
         return None
     device = f"$(dirname $(grep -lx {_VENDOR} /sys/bus/pci/devices/*/vendor | head -n 1))"
+    # The firmware sets the link up as config.txt says, and Raspberry Pi's documentation has a reboot follow the packages: their driver.
+    link = (CONFIG_FILE,) if host.settings.pi_boot is not None else ()
+    driver = tuple(map(package_reason, host.hat.packages))
     return Concern(
         name=NAME,
         packages=(_BUILD, *host.hat.packages),
         packages_absent=host.hat.conflicts,
+        packages_need_reboot=host.hat.packages,
         claims=(
             HostClaim(
                 name="link",
                 claim="the accelerator's PCIe link runs at",
                 command=f"cat {device}/current_link_speed",
                 expected=LINK_SPEEDS[host.hat.pcie_generation],
+                after_boot=link,
             ),
             HostClaim(
                 name="chip",
                 claim="the accelerator answers as",
                 command="hailortcli fw-control identify | sed -n 's/^Device Architecture: //p' | head -n 1",
                 expected=ARCHITECTURES[host.hat.chip],
+                after_boot=(*link, *driver),
             ),
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pinion.plan.concerns.gpu_driver import PIN_FILE
 from pinion.plan.context import HostContext
 from pinion.plan.kubelet import CONTAINERD_CONFIG as CONFIG_FILE
 from pinion.plan.kubelet import CONTAINERD_UNIT as UNIT
@@ -51,6 +52,7 @@ def container_runtime(host: HostContext) -> Concern | None:
                 claim="all GPUs are described for containers as",
                 command="nvidia-ctk cdi list 2>/dev/null | grep -x nvidia.com/gpu=all",
                 expected="nvidia.com/gpu=all",
+                after_boot=(PIN_FILE,) if host.settings.gpu_driver is not None else (),
             ),
         ),
     )

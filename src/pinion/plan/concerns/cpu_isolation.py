@@ -52,7 +52,7 @@ def cpu_isolation(host: HostContext) -> Concern | None:
         ),
         kernel_arguments=arguments,
         units=(HostUnit(name=TIMER, enabled=True, active=True),),
-        claims=_claims(host, division),
+        claims=_claims(host, division, tuple(file.path for file in boot_files)),
     )
 
 
@@ -159,8 +159,8 @@ def _balance_drop_in() -> str:
     return f"{kept_by(NAME)}\n[Service]\nEnvironmentFile=\nEnvironmentFile={BALANCE_ENVIRONMENT}\n"
 
 
-def _claims(host: HostContext, division: numa.Division) -> tuple[HostClaim, ...]:
-    """What only hardware can show."""
+def _claims(host: HostContext, division: numa.Division, boot_files: tuple[str, ...]) -> tuple[HostClaim, ...]:
+    """What only hardware can show; the kernel's arguments are in *boot_files*."""
     if host.lab:
         return ()
     assert host.server is not None
@@ -181,12 +181,14 @@ def _claims(host: HostContext, division: numa.Division) -> tuple[HostClaim, ...]
             claim="the scheduler leaves alone the CPUs",
             command="cat /sys/devices/system/cpu/isolated",
             expected=isolated,
+            after_boot=boot_files,
         ),
         HostClaim(
             name="tickless",
             claim="without a tick run the CPUs",
             command="cat /sys/devices/system/cpu/nohz_full",
             expected=isolated,
+            after_boot=boot_files,
         ),
         as_planned(PROGRAM, "interrupts", "interrupts of GPUs and RDMA NICs are"),
     )

@@ -16,7 +16,7 @@ from pinion.plan.concerns.model_store import RUNTIME_SERVICE, current
 from pinion.plan.context import HostContext
 from pinion.plan.flows import edge_port
 from pinion.plan.kubelet import UNIT
-from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostUnit, HostUser
+from pinion.plan.model import CLAIM_SECONDS, Concern, DeviceKind, HostClaim, HostFile, HostUnit, HostUser
 from pinion.plan.programs import FOLDER as PROGRAMS
 from pinion.plan.programs import program_file, program_path
 from pinion.plan.texts import kept_by, unit_text
@@ -381,6 +381,7 @@ def _claims(settings: EdgeRuntime, url: str, *, pod: bool = False) -> tuple[Host
     address = url.split("/")[2]
     port = edge_port(settings)
     answers = f"{program_path(HEALTH_PROGRAM)} --wait {_LOAD} {url}"
+    patient = _LOAD + CLAIM_SECONDS
     show = f"systemctl show --property=ProtectSystem,NoNewPrivileges,User --value {SERVICE} | sort | tr '\\n' ' ' | sed 's/ $//'"
     return (
         HostClaim(
@@ -388,6 +389,7 @@ def _claims(settings: EdgeRuntime, url: str, *, pod: bool = False) -> tuple[Host
             claim="the edge runtime answers at its planned address",
             command=f"{answers} && echo yes",
             expected="yes",
+            seconds=patient,
         ),
         _fenced_pod(port, answers)
         if pod
@@ -398,6 +400,7 @@ def _claims(settings: EdgeRuntime, url: str, *, pod: bool = False) -> tuple[Host
             # It may be on its way up, as after the first run that brought its model.
             command=f"{answers} >/dev/null; ss -Hltn 'sport = :{port}' | awk '{{print $4}}' | sort -u | tr '\\n' ' ' | sed 's/ $//'",
             expected=address,
+            seconds=patient,
         ),
     )
 
@@ -412,4 +415,5 @@ def _fenced_pod(port: int, answers: str) -> HostClaim:
         claim="the edge runtime runs as user, with capabilities, no new privileges, filtered calls, a root that is",
         command=f"{answers} >/dev/null; process={process}; {{ {status}; {root}; }} | paste -sd ' '",
         expected=f"{edge_pod.USER} 0000000000000000 1 2 ro",
+        seconds=_LOAD + CLAIM_SECONDS,
     )

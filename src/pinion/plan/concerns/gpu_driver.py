@@ -63,7 +63,8 @@ def gpu_driver(host: HostContext) -> Concern | None:
         name=NAME,
         packages=tuple(sorted((*locked, *_METRICS))),
         files=tuple(files),
-        units=tuple(HostUnit(name=name, enabled=True, active=True) for name in services),
+        # None of them works with a driver that is not loaded yet, or is loaded in another version than theirs.
+        units=tuple(HostUnit(name=name, enabled=True, active=True, after_boot=(PIN_FILE,)) for name in services),
         claims=_claims(settings, host.server, locked),
     )
 
@@ -81,11 +82,14 @@ def _pin(settings: GpuDriver, locked: tuple[str, ...]) -> HostFile:
         f"Pin-Priority: {_PRIORITY}",
         "",
     ]
-    bring = f"apt-get -y -q --no-install-recommends --allow-downgrades install {' '.join(locked)}"
+    # What is there already, in another version; what is not yet comes in the right one.
+    there = f"$(dpkg-query -W -f '${{db:Status-Status}} ${{Package}}\\n' {' '.join(locked)} 2>/dev/null | sed -n 's/^installed //p')"
+    bring = 'apt-get -y -q --no-install-recommends --allow-downgrades install "$@"'
     return HostFile(
         path=PIN_FILE,
         content="\n".join(lines),
-        run=(f"! test -e {PIN_FILE} || {bring}",),
+        for_packages=True,
+        run=(f"set -- {there}; ! test -e {PIN_FILE} || test $# = 0 || {bring}",),
         # a module that is loaded stays what it is
         needs_reboot=True,
     )
@@ -153,14 +157,16 @@ def _claims(settings: GpuDriver, server: Server, locked: tuple[str, ...]) -> tup
             claim="the loaded driver is of the version",
             command="cat /sys/module/nvidia/version",
             expected=settings.version,
+            after_boot=(PIN_FILE,),
         ),
         HostClaim(
             name="gpus",
             claim="GPUs that work number",
             command="nvidia-smi -L | grep -c '^GPU '",
             expected=str(server.gpus),
+            after_boot=(PIN_FILE,),
         ),
-        as_planned(PROGRAM, "modes", "MIG instances are"),
+        as_planned(PROGRAM, "modes", "MIG instances are", after_boot=(PIN_FILE,)),
     ]
     if server.nvswitch:
         claims.append(
@@ -169,6 +175,7 @@ def _claims(settings: GpuDriver, server: Server, locked: tuple[str, ...]) -> tup
                 claim="every GPU's place in the NVLink fabric is",
                 command="nvidia-smi --query-gpu=fabric.state --format=csv,noheader | sort -u | paste -sd ' '",
                 expected="Completed",
+                after_boot=(PIN_FILE,),
             )
         )
     return tuple(claims)

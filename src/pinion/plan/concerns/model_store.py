@@ -6,8 +6,8 @@ import base64
 import json
 
 from pinion.plan.context import HostContext
-from pinion.plan.model import Concern, DeviceKind, HostClaim, HostDirectory, HostFile, HostUnit
-from pinion.plan.programs import AS_PLANNED, program_file, program_path
+from pinion.plan.model import Concern, DeviceKind, HostDirectory, HostFile, HostUnit
+from pinion.plan.programs import as_planned, program_file, program_path
 from pinion.plan.texts import unit_text
 from pinion.site.edge_models import served, stored
 from pinion.site.model import Site
@@ -45,13 +45,9 @@ def model_store(host: HostContext) -> Concern | None:
         ),
         units=(HostUnit(name=TIMER, enabled=True, active=True),),
         claims=(
-            HostClaim(
-                name="models",
-                claim="the models in use are those that the site states, to the last bit",
-                command=f"{program_path(PROGRAM)} --check 2>&1 && echo {AS_PLANNED}",
-                expected=AS_PLANNED,
-                # Gigabytes come for minutes after the run that asked for them.
-                settles=True,
+            # Gigabytes come for minutes after the run that asked for them.
+            as_planned(
+                PROGRAM, "models", "the models in use are those that the site states, as they were hashed", settles=True
             ),
         ),
     )

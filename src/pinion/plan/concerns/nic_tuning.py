@@ -52,7 +52,10 @@ def nic_tuning(host: HostContext) -> Concern | None:
         if nic.data_centre_bridging
         else (),
         units=(HostUnit(name=TIMER, enabled=True, active=True),),
-        claims=(as_planned(PROGRAM, "settings", "settings of RDMA NICs are"),),
+        # The program finds cards by the names that they have from the next boot on.
+        claims=(
+            as_planned(PROGRAM, "settings", "settings of RDMA NICs are", after_boot=tuple(link.path for link in links)),
+        ),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pinion.plan.context import HostContext
+from pinion.plan.context import PI_COMMAND_LINE, HostContext
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile
 from pinion.plan.programs import as_planned, program_file, program_path
 from pinion.plan.texts import kept_by
@@ -77,9 +77,11 @@ def pi_boot(host: HostContext) -> Concern | None:
                 claim="the kernel's memory controller is",
                 command="grep -qw memory /sys/fs/cgroup/cgroup.controllers && echo on || echo off",
                 expected="on",
+                after_boot=(PI_COMMAND_LINE,),
             )
         )
-        claims.append(as_planned(EEPROM_PROGRAM, "eeprom", "the settings of the boot EEPROM are", EEPROM_FILE))
+        eeprom = "the settings of the boot EEPROM are"
+        claims.append(as_planned(EEPROM_PROGRAM, "eeprom", eeprom, EEPROM_FILE, after_boot=(EEPROM_FILE,)))
     return Concern(
         name=NAME,
         packages=() if host.lab else ("rpi-eeprom",),

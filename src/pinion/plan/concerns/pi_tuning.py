@@ -230,5 +230,6 @@ def _claims(host: HostContext, settings: PiTuning, zram: float) -> tuple[HostCla
             claim="swap lies on",
             command="swapon --noheadings --show=NAME | sed 's/[0-9]*$//' | sort -u | grep . || echo nowhere",
             expected="/dev/zram" if zram else "nowhere",
+            after_boot=(SWAP_FILE,),
         ),
     )

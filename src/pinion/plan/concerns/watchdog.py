@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from pinion.plan.concerns.pi_boot import CONFIG_FILE
 from pinion.plan.context import HostContext
-from pinion.plan.model import Concern, HostClaim, HostFile
+from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile
 from pinion.plan.texts import kept_by
 from pinion.site.catalog import Evidence
 from pinion.site.concerns import Watchdog
@@ -18,12 +19,16 @@ FILE = "/etc/systemd/system.conf.d/50-pinion-watchdog.conf"
 def watchdog(host: HostContext) -> Concern | None:
     """The concern for *host*; None when the site does not state it."""
     settings = host.settings.watchdog
-    return _stated(settings, host.lab) if settings is not None else None
+    if settings is None:
+        return None
+    # A Pi has it from the boot on in which its firmware read the line that pi_boot puts into config.txt for it.
+    firmware = host.kind is DeviceKind.PI and host.settings.pi_boot is not None
+    return _stated(settings, host.lab, (CONFIG_FILE,) if firmware else ())
 
 
 @lru_cache(maxsize=64)
-def _stated(settings: Watchdog, lab: bool) -> Concern:
-    """The same for every host of a site, but for whether it is a container."""
+def _stated(settings: Watchdog, lab: bool, after_boot: tuple[str, ...]) -> Concern:
+    """The same for every host of a site, but for whether it is a container, and what its device hangs on."""
     timeout, reboot = _time_span(settings.timeout), _time_span(settings.reboot_timeout)
     lines = [
         kept_by(NAME),
@@ -36,7 +41,7 @@ def _stated(settings: Watchdog, lab: bool) -> Concern:
         "KExecWatchdogSec=off",
     ]
     file = HostFile(path=FILE, content="\n".join(lines) + "\n", evidence=Evidence.RENDERED if lab else None)
-    return Concern(name=NAME, files=(file,), claims=_claims(lab, timeout, reboot))
+    return Concern(name=NAME, files=(file,), claims=_claims(lab, timeout, reboot, after_boot))
 
 
 def _time_span(written: str) -> str:
@@ -47,7 +52,7 @@ def _time_span(written: str) -> str:
     return " ".join(f"{number}{unit}" for number, unit in parts if number)
 
 
-def _claims(lab: bool, timeout: str, reboot: str) -> tuple[HostClaim, ...]:
+def _claims(lab: bool, timeout: str, reboot: str, after_boot: tuple[str, ...]) -> tuple[HostClaim, ...]:
     """What systemd says of itself; a container has no watchdog, and the text is all that can be looked at."""
     stated = (
         ("RuntimeWatchdogSec", "RuntimeWatchdogUSec", timeout),
@@ -80,5 +85,6 @@ def _claims(lab: bool, timeout: str, reboot: str) -> tuple[HostClaim, ...]:
         claim="systemd holds the watchdog",
         command=f"{held} && echo yes || echo no",
         expected="yes",
+        after_boot=after_boot,
     )
     return (*found, device)

@@ -2,7 +2,8 @@
 """Bring all GPUs of a server to one division into MIG instances, or to none: gpu-modes [--check] [--config FILE].
 
 Works by `nvidia-smi` and changes only what differs. Instances that somebody uses cannot be taken down: that is told, and tried again at the
-next start. Exit: 0 as wanted (now), 1 something is not, 2 the settings cannot be read or there is no driver.
+next start, and so is a driver that does not answer, as one that waits for a boot. Exit: 0 as wanted (now), 1 something is not, 2 the
+settings cannot be read.
 """
 
 from __future__ import annotations
@@ -91,7 +92,10 @@ def main(arguments: list[str]) -> int:
     try:
         wanted = sorted(str(profile) for profile in json.loads(options.config.read_text(encoding="utf-8"))["mig"])
         found = different(wanted)
-    except (OSError, ValueError, KeyError, TypeError, SmiError) as error:
+    except SmiError as error:  # no driver, or one that waits for a boot
+        print(error)
+        return 1
+    except (OSError, ValueError, KeyError, TypeError) as error:
         print(error, file=sys.stderr)
         return 2
     if options.check or not found:
@@ -107,8 +111,8 @@ def main(arguments: list[str]) -> int:
     try:
         left = different(wanted)
     except SmiError as error:
-        print(error, file=sys.stderr)
-        return 2
+        print(error)
+        return 1
     for index, why in left:
         print(f"GPU {index}: {why}")
     return 1 if left else 0

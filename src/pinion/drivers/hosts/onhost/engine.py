@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from .found import Change, Found, diff, leftover, read
 from .history import History, freeze, thaw
 from .journal import Journal
 from .machine import HostError, Machine
-from .placing import CONFIRM_SECONDS, Placing, note_packages
+from .placing import CONFIRM_SECONDS, Placing, note_boot, note_packages
 from .wanted import Concern
 
 __all__ = ["CONFIRM_SECONDS", "Change", "Report", "back", "check", "confirm", "converge", "undo"]
@@ -43,11 +43,16 @@ class Report:
 
 @dataclass(slots=True)
 class _Run:
-    """The work of one run: retired concerns first, in an order of their own, then the others in the plan's."""
+    """The work of one run: retired concerns first, in an order of their own, then the others in the plan's.
+
+    *undoes* names the run that it takes back, if any.
+    """
 
     machine: Machine
     work: Work
     history: History = field(default_factory=History)
+    name: str = ""
+    undoes: str = ""
     kept: str = ""
     changes: list[Change] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -97,7 +102,8 @@ def converge(
     *name* is what the controller calls the run; `back` with that name takes the host to where it was before.
     """
     with machine.guard.lock(wait, who) as waited:
-        return _converge(machine, wanted, whole=whole, name=name, waited=waited)
+        run = _Run(machine, _work(machine, wanted, whole=whole), machine.journals.read_history(), name)
+        return _converge(run, waited)
 
 
 def undo(machine: Machine, names: Sequence[str], *, wait: float, who: str, name: str = "") -> Report:
@@ -105,21 +111,28 @@ def undo(machine: Machine, names: Sequence[str], *, wait: float, who: str, name:
     return converge(machine, [Concern(concern) for concern in names], wait=wait, who=who, name=name)
 
 
-def back(machine: Machine, run: str, *, wait: float, who: str, name: str = "") -> Report:
+def back(machine: Machine, run: str, means: Sequence[Concern] = (), *, wait: float, who: str, name: str = "") -> Report:
     """Take every concern that the run called *run* changed back to what it was before; what is not from there stays as it is.
 
-    Only the last run that changed the host can be taken back; of another one nothing is left to go by, and a note says so.
+    Only the last run that changed the host can be taken back; of another one nothing is left to go by, and a note says so. A way back that
+    was killed or failed is gone on with. A concern that cannot go back does not hold up the others. *means* has, by concern and path, the
+    files that are kept nowhere because they are made anew when they are needed; the host takes of them only what it needs.
     """
     with machine.guard.lock(wait, who) as waited:
         history = machine.journals.read_history()
-        if not run or history.run != run:
+        goal = history.way_back(run)
+        if goal is None:
             last = history.run or "none"
             return Report(
                 (), waited=waited, notes=(f"run {run} changed nothing here, or another came after it: {last}",)
             )
-        new = [Concern(concern) for concern, data in history.before.items() if data is None]
-        old = [thaw(data, machine.vault.fetch) for data in history.before.values() if data is not None]
-        return _converge(machine, [*reversed(new), *old], whole=False, name=name, waited=waited)
+        new = [Concern(concern) for concern, data in goal.items() if data is None]
+        old = [_with(means, thaw(data, machine.vault.fetch)) for data in goal.values() if data is not None]
+        offered = {file.path for concern in means for file in concern.files}
+        if needs := tuple(path for path in needed(machine, old) if path in offered):
+            return Report((), waited=waited, needs=needs)
+        work = _work(machine, [*reversed(new), *old], whole=False)
+        return _converge(_Run(machine, work, history, name, undoes=run), waited)
 
 
 def confirm(machine: Machine, names: Sequence[str], *, wait: float, who: str) -> None:
@@ -149,17 +162,27 @@ def _journal(machine: Machine, name: str) -> Journal:
     return journal
 
 
-def _converge(machine: Machine, wanted: Sequence[Concern], *, whole: bool, name: str, waited: float) -> Report:
-    run = _Run(machine, _work(machine, wanted, whole=whole), machine.journals.read_history())
+def _with(means: Sequence[Concern], concern: Concern) -> Concern:
+    """*concern* with what *means* has of its files that are made anew."""
+    made = {file.path: file for other in means if other.name == concern.name for file in other.files}
+    files = tuple(
+        replace(file, content=made[file.path].content, held_back=made[file.path].held_back)
+        if file.held_back and file.path in made
+        else file
+        for file in concern.files
+    )
+    return replace(concern, files=files)
+
+
+def _converge(run: _Run, waited: float) -> Report:
+    machine = run.machine
     found = run.read()
     foretold = [change for concern, journal in run.work for change in run.diff(concern, found, journal)]
-    _remember(run, name)
+    _remember(run)
     try:
         if foretold or any(leftover(concern, journal) for concern, journal in run.work):
             _install(run, found)
-            for concern, journal in run.work:
-                _one(run, concern, journal)
-                _reached(run, concern)
+            _each(run)
             _prune(run)
         else:
             for concern, _ in run.work:  # a run that was killed at its very end has not noted them
@@ -181,20 +204,42 @@ def _report(machine: Machine, run: _Run, changes: list[Change], *, waited: float
 
 
 def _install(run: _Run, found: Found) -> None:
-    """The packages of all concerns at once: the package system is slow to start.
+    """What the package system reads, then the packages of all concerns at once: the package system is slow to start.
 
     When that fails, each concern tries its own: one of them may bring the archive that another needs, and the error names the concern.
     """
-    missing: list[str] = []
+    ready: Work = []
     for concern, journal in run.work:
+        with suppress(HostError):
+            Placing(run.machine, concern, found, journal, frozenset()).prepare()
+            ready.append((concern, journal))
+    missing: list[str] = []
+    for concern, journal in ready:
         new = [name for name in concern.packages if name not in found.installed]
         if new:
             note_packages(concern, found.installed, journal)
             run.machine.journals.write(concern.name, journal)
+            note_boot(run.machine, concern, found.installed)
             missing += new
     if missing:
         with suppress(HostError):
             run.machine.packages.install(list(dict.fromkeys(missing)))
+
+
+def _each(run: _Run) -> None:
+    """Bring the concerns about, one after the other; on the way back, all that can be, before the reasons of the others are raised."""
+    refused: list[str] = []
+    for concern, journal in run.work:
+        try:
+            _one(run, concern, journal)
+        except HostError as error:
+            if not run.undoes:
+                raise
+            refused.append(str(error))
+        else:
+            _reached(run, concern)
+    if refused:
+        raise HostError("; ".join(refused))
 
 
 def _one(run: _Run, concern: Concern, journal: Journal) -> None:
@@ -217,8 +262,8 @@ def _one(run: _Run, concern: Concern, journal: Journal) -> None:
     run.notes += placing.notes
 
 
-def _remember(run: _Run, name: str) -> None:
-    """Note what the concerns that this run gives another shape were before, for the way back."""
+def _remember(run: _Run) -> None:
+    """Note what the concerns that this run gives another shape were before, for the way back; and where it goes, if it is one itself."""
     history = run.history
     before = {
         concern.name: history.reached.get(concern.name)
@@ -226,8 +271,10 @@ def _remember(run: _Run, name: str) -> None:
         if history.reached.get(concern.name) != run.shape(concern)
     }
     if before:
-        history.before = {**before, **(history.before if history.run == name else {})}
-        history.run = name
+        goal = (history.way_back(run.undoes) or {}) if run.undoes else {}
+        goes_on = history.run == run.name or (run.undoes and history.undoes == run.undoes)
+        history.before = {**before, **(history.before if goes_on else {})}
+        history.run, history.undoes, history.goal = run.name, run.undoes, goal
         run.keep_history()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .journal import Journal, Original
 from .machine import DirectoryState, FileState, Machine, UnitState, UserState
@@ -26,7 +26,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The state of everything that some concerns or their journals name. *lines* are the words of each kernel command line."""
+    """The state of everything that some concerns or their journals name. *waiting* is what waits for the next boot."""
 
     installed: frozenset[str]
     users: dict[str, UserState | None]
@@ -36,6 +36,7 @@ class Found:
     modules: frozenset[str]
     sysctls: dict[str, str | None]
     units: dict[str, UnitState]
+    waiting: frozenset[str] = frozenset()
 
     def line(self, path: str) -> list[str] | None:
         """The arguments in the kernel command line file *path*, None when there is none."""
@@ -73,6 +74,7 @@ def read(machine: Machine, concerns: Sequence[tuple[Concern, Journal]]) -> Found
         modules=frozenset(name for name in modules if machine.kernel.loaded(name)),
         sysctls={key: machine.kernel.read(key) for key in dict.fromkeys(sysctls)},
         units=machine.units.read(list(dict.fromkeys(units))),
+        waiting=frozenset(machine.boots.waiting()),
     )
 
 
@@ -270,16 +272,20 @@ def unit_target(unit: Unit) -> UnitState:
     return UnitState(unit.enabled and not unit.masked, unit.active and not unit.masked, unit.masked)
 
 
-def unit_targets(wanted: Concern, journal: Journal) -> list[Unit]:
-    """The units of the concern, and those that go back to what they were."""
+def unit_targets(wanted: Concern, found: Found, journal: Journal) -> list[Unit]:
+    """The units of the concern, and those that go back to what they were; of one that waits for a boot, whether it runs stays as it is."""
     gone = stale(journal.units, [unit.name for unit in wanted.units])
-    return [*wanted.units, *(Unit(name, *journal.units[name]) for name in gone)]
+    stated = [
+        unit if found.waiting.isdisjoint(unit.after_boot) else replace(unit, active=found.units[unit.name].active)
+        for unit in wanted.units
+    ]
+    return [*stated, *(Unit(name, *journal.units[name]) for name in gone)]
 
 
 def _unit_changes(wanted: Concern, found: Found, journal: Journal) -> list[_Change]:
     return [
         ("unit", unit.name, _service(found.units[unit.name]), _service(unit_target(unit)))
-        for unit in unit_targets(wanted, journal)
+        for unit in unit_targets(wanted, found, journal)
         if found.units[unit.name] != unit_target(unit)
     ]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from .wanted import Argument, Concern, Directory, File, Module, Sysctl, Unit, User
 
-#: Raised when the meaning of the JSON changes. A history of another format is refused, never guessed at.
-FORMAT = 1
+#: Raised when the meaning of the JSON changes. A history of another format than this and the one before is refused, never guessed at.
+FORMAT = 2
 _PARTS: Mapping[str, type[Any]] = {
     "users": User,
     "directories": Directory,
@@ -27,11 +27,23 @@ _PARTS: Mapping[str, type[Any]] = {
 
 @dataclass(slots=True)
 class History:
-    """*reached* are concerns by name, frozen. *before* are those that *run* changed, as they were then; None for one that was not there."""
+    """*reached* are concerns by name, frozen. *before* are those that *run* changed, as they were then; None for one that was not there.
+
+    Where *run* takes another run back, *undoes* names that one, and *goal* is what its concerns are taken back to: when it was killed or
+    failed, the next one goes on.
+    """
 
     reached: dict[str, dict[str, Any]] = field(default_factory=dict)
     run: str = ""
     before: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+    undoes: str = ""
+    goal: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+
+    def way_back(self, run: str) -> dict[str, dict[str, Any] | None] | None:
+        """What the concerns that *run* changed are to be taken back to; None when there is nothing (any more) to go by."""
+        if not run:
+            return None
+        return self.before if run == self.run else self.goal if run == self.undoes else None
 
     def to_json(self) -> str:
         """The history as JSON, ASCII only; concerns in the order in which they came."""
@@ -39,24 +51,28 @@ class History:
 
     def secrets(self) -> frozenset[str]:
         """The names in the vault that it needs."""
-        kept = [*self.reached.values(), *(concern for concern in self.before.values() if concern is not None)]
-        return frozenset(file["kept"] for concern in kept for file in concern["files"] if "kept" in file)
+        kept = [*self.reached.values(), *self.before.values(), *self.goal.values()]
+        files = (file for concern in kept if concern is not None for file in concern["files"])
+        return frozenset(file["kept"] for file in files if "kept" in file)
 
 
 def from_json(text: str) -> History:
-    """The history that *text* states. Raises `ValueError` for anything else."""
+    """The history that *text* states. Raises `ValueError` for anything else than a history of this format or the one before."""
     data: dict[str, Any] = json.loads(text)
-    if data.pop("format", None) != FORMAT:
+    if data.pop("format", None) not in {1, FORMAT}:
         raise ValueError(f"not format {FORMAT}")
     return History(**data)
 
 
 def freeze(concern: Concern, keep: Callable[[str], str]) -> dict[str, Any]:
-    """*concern* as JSON data; *keep* puts the content of a secret file into the vault and names it."""
+    """*concern* as JSON data; *keep* puts the content of a secret file into the vault and names it.
+
+    What is made anew for each run that needs it, as a token is, has no content here and is held back when it thaws.
+    """
     data: dict[str, Any] = json.loads(json.dumps(asdict(concern)))
     for entry, file in zip(data["files"], concern.files, strict=True):
         del entry["held_back"]  # of the request, not of the concern
-        if file.unless is not None:  # used up by now, and another one in every run
+        if file.unless is not None:
             entry["content"] = ""
         elif file.secret:
             entry["content"], entry["kept"] = "", keep(file.content)
@@ -71,6 +87,8 @@ def thaw(data: Mapping[str, Any], fetch: Callable[[str], str]) -> Concern:
         for entry in data.get(name, ()):
             kept = entry.get("kept")
             given = {key: _tuples(value) for key, value in entry.items() if key != "kept"}
+            if entry.get("unless") is not None:
+                given["held_back"] = True
             made = kind(**given)
             entries.append(replace(made, content=fetch(kept)) if kept is not None else made)
         fields[name] = tuple(entries)

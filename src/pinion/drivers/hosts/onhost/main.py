@@ -2,7 +2,8 @@
 
 A request is ``{"action": "check" | "apply" | "undo" | "back" | "confirm", "concerns": [...], "wait": seconds, "who": text, "run": text}``.
 With ``"whole": true`` the concerns are all that the host is to have, and any other that it has is taken back. ``back`` takes back what the
-run ``"of"`` changed. The answer is the `engine.Report`, or ``{"error": text}``.
+run ``"of"`` changed; its concerns are what is made anew for it (`engine.back`). The answer is the `engine.Report`, or
+``{"error": text}``.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def answer(request: Mapping[str, Any], machine: Machine) -> engine.Report:
     if action == "undo":
         return engine.undo(machine, names, wait=wait, who=who, name=run)
     if action == "back":
-        return engine.back(machine, str(request.get("of", "")), wait=wait, who=who, name=run)
+        return engine.back(machine, str(request.get("of", "")), asked, wait=wait, who=who, name=run)
     if action == "confirm":
         engine.confirm(machine, names, wait=wait, who=who)
         return engine.Report(())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from .found import (
     Found,
@@ -41,8 +42,13 @@ class Placing:
 
     def apply(self) -> None:
         """Take every step. Raises `HostError`; running again goes on from there."""
-        changed = [file for file in self.wanted.files if self.found.files[file.path] != file_target(file)]
+        changed = self._changed(for_packages=False)
         dropped = stale(self.journal.files, [file.path for file in self.wanted.files])
+        if why := next((file.path for file in changed if file.held_back), None):
+            raise HostError(
+                f"{why}: is made anew when a host needs it, and none came: state it in the site file, run again"
+            )
+        self.prepare()
         self._note()
         self._write()
         self._packages()
@@ -54,7 +60,7 @@ class Placing:
         self._directories()
         self._files(changed, dropped)
         self._arguments()
-        self._run()
+        self._run(self.journal.run)
         for module in self.wanted.modules:
             if module.name not in self.found.modules:
                 self.machine.kernel.load(module.name)
@@ -69,6 +75,22 @@ class Placing:
         self.journal.restart.clear()
         self.journal.reload.clear()
         self._write()
+
+    def prepare(self) -> None:
+        """Place what the package system reads, and have it read that. Raises `HostError`; running again goes on from there."""
+        files = [file for file in self.wanted.files if file.for_packages]
+        self._files(self._changed(for_packages=True), [])
+        if due := [command for command in self.journal.run if any(command in file.run for file in files)]:
+            self._run(due)
+            self._write()
+
+    def _changed(self, *, for_packages: bool) -> list[File]:
+        """The files that are not as they are to be."""
+        return [
+            file
+            for file in self.wanted.files
+            if file.for_packages is for_packages and self.found.files[file.path] != file_target(file)
+        ]
 
     def _write(self) -> None:
         self.machine.journals.write(self.wanted.name, self.journal)
@@ -125,6 +147,7 @@ class Placing:
     def _packages(self) -> None:
         install = [name for name in self.wanted.packages if name not in self.found.installed]
         if install:
+            note_boot(self.machine, self.wanted, self.found.installed)
             self.machine.packages.install(install)
         for name in self.wanted.packages_absent:
             refusal = self.machine.packages.remove(name) if name in self.found.installed else None
@@ -132,8 +155,11 @@ class Placing:
                 raise HostError(f"package {name} must go and cannot: {refusal}")
 
     def _differing(self) -> list[Unit]:
+        found = replace(self.found, waiting=frozenset(self.machine.boots.waiting()))
         return [
-            unit for unit in unit_targets(self.wanted, self.journal) if self.found.units[unit.name] != unit_target(unit)
+            unit
+            for unit in unit_targets(self.wanted, found, self.journal)
+            if found.units[unit.name] != unit_target(unit)
         ]
 
     def _units(self, units: list[Unit]) -> set[str]:
@@ -220,8 +246,8 @@ class Placing:
         else:
             self.machine.files.remove(path)  # we made it, else it would name a root file system
 
-    def _run(self) -> None:
-        for command in list(self.journal.run):
+    def _run(self, commands: Sequence[str]) -> None:
+        for command in list(commands):
             self.machine.commands.run(command)
             self.journal.run.remove(command)
 
@@ -258,6 +284,12 @@ class Placing:
 def note_packages(wanted: Concern, installed: frozenset[str], journal: Journal) -> None:
     """Note in *journal* the packages that *wanted* is about to bring."""
     journal.packages += [name for name in wanted.packages if name not in {*installed, *journal.packages}]
+
+
+def note_boot(machine: Machine, wanted: Concern, installed: frozenset[str]) -> None:
+    """Note which packages that *wanted* is about to bring count from the next boot on."""
+    if new := [name for name in wanted.packages_need_reboot if name not in installed]:
+        machine.boots.note([f"package {name}" for name in new])
 
 
 def _add(names: list[str], more: list[str]) -> None:

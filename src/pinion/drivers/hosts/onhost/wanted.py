@@ -52,6 +52,7 @@ class File:
     needs_reboot: bool = False
     secret: bool = False
     unless: str | None = None
+    for_packages: bool = False
     held_back: bool = False
 
 
@@ -71,6 +72,7 @@ class Unit:
     enabled: bool
     active: bool
     masked: bool = False
+    after_boot: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class Concern:
     name: str
     packages: tuple[str, ...] = ()
     packages_absent: tuple[str, ...] = ()
+    packages_need_reboot: tuple[str, ...] = ()
     users: tuple[User, ...] = ()
     directories: tuple[Directory, ...] = ()
     files: tuple[File, ...] = ()
@@ -117,6 +120,7 @@ def concern(data: Mapping[str, Any]) -> Concern:
             name=_name(data["name"]),
             packages=tuple(data.get("packages", ())),
             packages_absent=tuple(data.get("packages_absent", ())),
+            packages_need_reboot=tuple(data.get("packages_need_reboot", ())),
             users=tuple(_user(entry) for entry in data.get("users", ())),
             directories=tuple(_directory(entry) for entry in data.get("directories", ())),
             files=(*(_file(entry) for entry in data.get("files", ())), *_modules_file(data)),
@@ -127,7 +131,13 @@ def concern(data: Mapping[str, Any]) -> Concern:
             modules=tuple(Module(entry["name"]) for entry in data.get("modules", ()) if entry["live"]),
             sysctls=tuple(Sysctl(entry["key"], entry["value"]) for entry in data.get("sysctls", ()) if entry["live"]),
             units=tuple(
-                Unit(entry["name"], entry["enabled"], entry["active"], entry["masked"])
+                Unit(
+                    entry["name"],
+                    entry["enabled"],
+                    entry["active"],
+                    entry["masked"],
+                    _texts(entry.get("after_boot", ())),
+                )
                 for entry in data.get("units", ())
             ),
         )
@@ -163,6 +173,7 @@ def _file(entry: Mapping[str, Any]) -> File:
         needs_reboot=entry["needs_reboot"],
         secret=entry["secret"],
         unless=entry.get("unless"),
+        for_packages=bool(entry.get("for_packages", False)),
         held_back=bool(entry.get("held_back", False)),
     )
 
