@@ -5,7 +5,7 @@ The concern `base` places what the site states; any other concern may bring an a
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+import re
 
 from pinion.plan.context import HostContext
 from pinion.plan.model import HostFile
@@ -18,6 +18,7 @@ KEYS_FOLDER = "/etc/apt/keyrings"
 #: What Debian's installer writes; a source called `DEBIAN` takes its place.
 OLD_FILE = "/etc/apt/sources.list"
 DEBIAN = "debian"
+_SERVER = re.compile(r"(\[[^]]*\]|[^:/]*)(?::([0-9]+))?")
 
 
 def stated_sources(host: HostContext) -> dict[str, PackageSource]:
@@ -31,23 +32,25 @@ def stated_sources(host: HostContext) -> dict[str, PackageSource]:
 def source_files(concern: str, sources: dict[str, PackageSource]) -> tuple[HostFile, ...]:
     """The files by which *concern* has a host take packages from *sources*: keys first."""
     keys = (
-        HostFile(path=_key_file(name), content=f"{source.key.strip()}\n")
+        HostFile(path=_key_file(name), content=f"{source.key.strip()}\n", for_packages=True)
         for name, source in sources.items()
         if source.key is not None
     )
     lists = (
-        HostFile(path=f"{FOLDER}/{name}.sources", content=_stanza(concern, name, source))
+        HostFile(path=f"{FOLDER}/{name}.sources", content=_stanza(concern, name, source), for_packages=True)
         for name, source in sources.items()
     )
     old = f"{kept_by(concern)}\n# Package sources are in {FOLDER}.\n"
-    installers = (HostFile(path=OLD_FILE, content=old),) if DEBIAN in sources else ()
+    installers = (HostFile(path=OLD_FILE, content=old, for_packages=True),) if DEBIAN in sources else ()
     return (*keys, *lists, *installers)
 
 
 def archive(source: PackageSource) -> tuple[str, int]:
     """The host, a name or an address, and the port that *source* is had from."""
-    parts = urlsplit(source.uri)
-    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    scheme, _, rest = source.uri.partition("://")
+    found = _SERVER.match(rest)
+    assert found is not None, "the site's own type lets no other address pass"
+    return found[1].strip("[]").lower(), int(found[2] or (443 if scheme == "https" else 80))
 
 
 def _key_file(name: str) -> str:

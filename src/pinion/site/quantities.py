@@ -30,7 +30,7 @@ WINDOW_MINUTES = (60, 720)
 #: A group of nodes or ports larger than this is a typing mistake, not a rack.
 MAXIMUM_EXPANSION = 100_000
 
-Kind = Literal["duration", "percentage", "numbers", "ports", "window", "artefact_url"]
+Kind = Literal["duration", "percentage", "numbers", "ports", "window", "artefact_url", "archive_url"]
 
 
 class NotAQuantity(ValueError):  # noqa: N818 - says what the text is not

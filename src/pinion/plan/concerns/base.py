@@ -95,21 +95,19 @@ def _names(host: HostContext, settings: Base) -> Iterator[HostFile]:
         return
     if host.stated.platform == _WITH_NETWORK_MANAGER:
         lines = [kept_by(NAME), "[main]", f"# {NAMES_FILE} is not NetworkManager's.", "dns=none"]
-        yield HostFile(path=NETWORK_MANAGER_FILE, content="\n".join(lines) + "\n", notify=("NetworkManager.service",))
+        yield HostFile(
+            path=NETWORK_MANAGER_FILE,
+            content="\n".join(lines) + "\n",
+            notify=("NetworkManager.service",),
+            for_packages=True,
+        )
     lines = [
         kept_by(NAME),
         *(f"nameserver {server}" for server in settings.name_servers),
         "# resolv.conf(5): a server that is silent for 2 s, not 5, gives way to the next; each is asked twice, as by default.",
         "options timeout:2 attempts:2",
     ]
-    yield HostFile(path=NAMES_FILE, content="\n".join(lines) + "\n")
-
-
-def reaching(concern: Concern) -> tuple[HostFile, ...]:
-    """The files of *concern* that a host needs before its first converge: how it looks up names, and where its packages are."""
-    folders = (f"{package_sources.FOLDER}/", f"{package_sources.KEYS_FOLDER}/")
-    whole = {NAMES_FILE, NETWORK_MANAGER_FILE, package_sources.OLD_FILE}
-    return tuple(file for file in concern.files if file.path in whole or file.path.startswith(folders))
+    yield HostFile(path=NAMES_FILE, content="\n".join(lines) + "\n", for_packages=True)
 
 
 # --- clock ------------------------------------------------------------------------------------------------------------
