@@ -16,7 +16,7 @@ Verify = Callable[[Sequence[str]], Sequence[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why a run stopped at a host: *what* is what it said, or the check that failed."""
+    """Why a run stopped at a host, or would have: *what* is what it said, or the check that does not hold."""
 
     host: str
     what: str
@@ -24,18 +24,23 @@ class Stop:
 
 @dataclass(slots=True)
 class Wave:
-    """One wave: its hosts, their results, what stopped the run in it, and how many checks held."""
+    """One wave: its hosts, their results, what stopped the run in it, how many checks held, and which wait for a boot."""
 
     hosts: tuple[str, ...]
     results: dict[str, HostResult] = field(default_factory=dict)
     stops: list[Stop] = field(default_factory=list)
     proved: int = 0
-    after_boot: int = 0
+    waiting: list[Stop] = field(default_factory=list)
 
     @property
     def changed(self) -> int:
         """Hosts on which something was changed."""
         return sum(bool(result.changes) for result in self.results.values())
+
+    @property
+    def after_boot(self) -> int:
+        """Checks that wait for a boot."""
+        return len(self.waiting)
 
 
 @dataclass(slots=True)
@@ -111,11 +116,10 @@ def _judge(wave: Wave, findings: Sequence[Finding]) -> None:
     for finding in findings:
         check = finding.check
         result = wave.results.get(check.subject, HostResult())
+        found = Stop(check.subject, f"check {check.id}: {check.claim} {check.expected!r}, found {finding.found!r}")
         if finding.outcome is Outcome.PROVED:
             wave.proved += 1
         elif finding.outcome is Outcome.FAILED and not {*check.after_boot}.isdisjoint(result.reboot):
-            wave.after_boot += 1
+            wave.waiting.append(found)
         else:
-            wave.stops.append(
-                Stop(check.subject, f"check {check.id}: {check.claim} {check.expected!r}, found {finding.found!r}")
-            )
+            wave.stops.append(found)

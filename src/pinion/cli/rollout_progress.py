@@ -83,6 +83,8 @@ class ScreenProgress(Progress):
             self._log.write(f"{name}: {len(result.changes)} changes{': ' if changes else ''}{changes}\n")
             for error in result.errors:
                 self._log.write(f"{name}: FAILED: {error}\n")
+        for waits in wave.waiting:
+            self._log.write(f"{waits.host}: WAITS FOR A BOOT: {waits.what}\n")
         for stop in wave.stops:
             self._log.write(f"{stop.host}: STOPPED: {stop.what}\n")
         self._log.flush()

@@ -223,6 +223,14 @@ def test_a_thousand_hosts_fit_one_screen_and_the_log_has_them_all() -> None:
     assert "pi-0777" not in bars
 
 
+def test_the_log_names_what_waits_for_a_boot() -> None:
+    fleet = Fleet(1, waiting={"pi-0001": BOOT_FILE}, broken={"pi-0001"})
+    plain, log, _ = shown(terminal=False, fleet=fleet)
+    assert plain.splitlines()[-1] == "wave 1 of 1: 1 changed, 0 checks hold, 0 failed, 1 checks wait for a reboot"
+    said = "check host.pi-0001.motd.file: the greeting is 'after\\n', found 'something else'"
+    assert log.splitlines()[-1] == f"pi-0001: WAITS FOR A BOOT: {said}"
+
+
 def test_the_log_names_what_failed() -> None:
     _, log, _ = shown(terminal=False, fleet=Fleet(20, gone={"pi-0001"}))
     assert log.splitlines() == [

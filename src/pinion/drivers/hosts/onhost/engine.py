@@ -15,7 +15,7 @@ from .history import History, freeze, thaw
 from .journal import Journal
 from .machine import HostError, Machine
 from .placing import CONFIRM_SECONDS, Placing, note_boot, note_packages
-from .wanted import Concern
+from .wanted import Concern, File
 
 __all__ = ["CONFIRM_SECONDS", "Change", "Report", "back", "check", "confirm", "converge", "undo"]
 
@@ -128,8 +128,7 @@ def back(machine: Machine, run: str, means: Sequence[Concern] = (), *, wait: flo
             )
         new = [Concern(concern) for concern, data in goal.items() if data is None]
         old = [_with(means, thaw(data, machine.vault.fetch)) for data in goal.values() if data is not None]
-        offered = {file.path for concern in means for file in concern.files}
-        if needs := tuple(path for path in needed(machine, old) if path in offered):
+        if needs := needed(machine, [_offered(means, concern) for concern in old]):
             return Report((), waited=waited, needs=needs)
         work = _work(machine, [*reversed(new), *old], whole=False)
         return _converge(_Run(machine, work, history, name, undoes=run), waited)
@@ -162,9 +161,20 @@ def _journal(machine: Machine, name: str) -> Journal:
     return journal
 
 
+def _made(means: Sequence[Concern], concern: Concern) -> dict[str, File]:
+    """What *means* has for *concern*, by path."""
+    return {file.path: file for other in means if other.name == concern.name for file in other.files}
+
+
+def _offered(means: Sequence[Concern], concern: Concern) -> Concern:
+    """*concern* less all that *means* does not have."""
+    made = _made(means, concern)
+    return replace(concern, files=tuple(file for file in concern.files if file.path in made))
+
+
 def _with(means: Sequence[Concern], concern: Concern) -> Concern:
     """*concern* with what *means* has of its files that are made anew."""
-    made = {file.path: file for other in means if other.name == concern.name for file in other.files}
+    made = _made(means, concern)
     files = tuple(
         replace(file, content=made[file.path].content, held_back=made[file.path].held_back)
         if file.held_back and file.path in made
