@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 from unit.hosts.archive import PACKAGE, Archive, apt_folders, archive, needs_apt
+from unit.hosts.images import asked, image
+from unit.hosts.sites import DC, plan_of_file
 
-from pinion.drivers.hosts.onhost import archives, packages
+from pinion.drivers.hosts.onhost import archives, engine, packages
 from pinion.drivers.hosts.onhost.archives import causes
 from pinion.drivers.hosts.onhost.command import ENVIRONMENT
 from pinion.drivers.hosts.onhost.machine import HostError
 from pinion.plan import package_sources
+from pinion.plan.concerns.base import NAMES_FILE
 from pinion.site.concerns import Base, PackageSource
 
 NOW = datetime.now(UTC)
@@ -185,3 +188,20 @@ def test_the_keys_that_a_mend_names_are_those_of_the_site_file() -> None:
     named = re.findall(r"concerns\.base\.([a-z_]+)(?:\.NAME\.([a-z_]+))?", text)
     assert {key for key, _ in named} == {"name_servers", "time_servers", "package_sources"} <= set(Base.model_fields)
     assert {inner for _, inner in named if inner} <= set(PackageSource.model_fields)
+
+
+def test_they_are_there_before_the_first_package_comes() -> None:
+    """Also before those of concerns that come before `base`."""
+    stated = next(host for host in plan_of_file(DC).hosts if host.name == "nv-1")
+    concerns = [concern for concern in asked(stated) if concern.name in {"os_tuning", "base"}]
+    host = image(concerns)
+    there: list[bool] = []
+
+    def step(name: str) -> None:
+        if name == "install":
+            there.append({NAMES_FILE, "/etc/apt/sources.list.d/nvidia.sources"} <= set(host.files))
+
+    host.step = step
+    engine.converge(host.machine(), concerns, wait=0, who="t", name="r")
+    assert there
+    assert all(there)

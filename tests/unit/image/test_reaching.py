@@ -27,8 +27,8 @@ from pinion.plan.model import Plan
 NODE = "pi-01"
 AUTHORITY = ADMIN.replace("ILM+rv", "IAuth0").replace("ops@example", "ca@example")
 OWN = "ssh-ed25519 BBBB own"
-#: The parts of concerns that nothing but apt, the resolver and sshd read.
-REACHED = ("/etc/apt/", "/etc/resolv.conf", "/etc/NetworkManager/")
+#: What apt and the resolver read.
+REACHED = ("/etc/apt/", "/etc/resolv.conf")
 
 
 def seed(plan: Plan, given: Given) -> dict[str, SeedFile]:

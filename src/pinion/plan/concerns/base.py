@@ -99,7 +99,6 @@ def _names(host: HostContext, settings: Base) -> Iterator[HostFile]:
             path=NETWORK_MANAGER_FILE,
             content="\n".join(lines) + "\n",
             notify=("NetworkManager.service",),
-            for_packages=True,
         )
     lines = [
         kept_by(NAME),
