@@ -169,6 +169,10 @@ def test_a_package_that_no_source_has_is_told(root: Path, mirror: Archive) -> No
             "key: the archive is not signed by what its source names (912E37DCC6656F02)",
         ),
         (
+            "  SSL connection failed: error:0A00010B:SSL routines::wrong version number / Success [IP: 192.0.2.1 443]",
+            "mirror: its TLS does not hold (SSL connection failed: error:0A00010B:SSL routines::wrong version number / Success)",
+        ),
+        (
             "E: The repository 'http://m nosuch Release' does not have a Release file.",
             "archive: http://m nosuch Release is not there",
         ),
@@ -179,12 +183,19 @@ def test_what_apt_says_has_a_cause(said: str, cause: str) -> None:
     assert causes(said).startswith(cause)
 
 
+def test_what_follows_from_a_cause_is_no_other() -> None:
+    """apt 3.0 with a clock that is behind, as it said it."""
+    said = "Not live until 2028-11-22\nE: The repository 'http://m good InRelease' is not signed.\nE: Unable to locate package chrony"
+    assert causes(said).startswith("clock: ")
+    assert "archive: " not in causes(said)
+
+
 def test_what_has_another_cause_gets_none() -> None:
     assert causes("E: dpkg was interrupted | E: Sub-process /usr/bin/dpkg returned an error code (1)") == ""
 
 
 def test_the_keys_that_a_mend_names_are_those_of_the_site_file() -> None:
-    text = " ".join(mend for _, _, mend in (*archives._SAID, *archives._NOWHERE))
+    text = " ".join(mend for _, _, mend in (*archives._SAID, *archives._THEN, *archives._NOWHERE))
     named = re.findall(r"concerns\.base\.([a-z_]+)(?:\.NAME\.([a-z_]+))?", text)
     assert {key for key, _ in named} == {"name_servers", "time_servers", "package_sources"} <= set(Base.model_fields)
     assert {inner for _, inner in named if inner} <= set(PackageSource.model_fields)

@@ -44,6 +44,14 @@ _SAID = (
         "key: the archive is not signed by what its source names ({0})",
         "state its key, concerns.base.package_sources.NAME.key",
     ),
+)  # fmt: skip
+#: What it says as well when it has said one of these, and what an archive that answers is refused for.
+_THEN = (
+    (
+        re.compile(r"(SSL connection failed[^\n\[]*|Certificate verification failed[^\n\[]*)"),
+        "mirror: its TLS does not hold ({0})",
+        "have the host trust its authority, or state another, concerns.base.package_sources in the site file",
+    ),
     (
         re.compile(r"The repository '([^']+)' (?:does not have a Release file|is not signed|no longer has a Release file)"),
         "archive: {0} is not there, or not signed",
@@ -62,7 +70,7 @@ _NOWHERE = (
 
 def causes(said: str) -> str:
     """What kept apt, which *said* this, from its archives, and what mends it; empty where nothing of that kind is the matter."""
-    found = list(_found(_SAID, said)) or list(_found(_NOWHERE, said))
+    found = next((found for known in (_SAID, _THEN, _NOWHERE) if (found := list(_found(known, said)))), [])
     return "; ".join(dict.fromkeys(f"{cause}: {mend}" for cause, mend in found))
 
 
