@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import yaml
 from lab.serving_rack import ServingRack
 
+from pinion.lab.apt import machine_mirrors
 from pinion.plan.concerns.firewall import RULES_FILE
 from pinion.plan.concerns.identity import FOLDER, SERVICE, TIMER
 from pinion.plan.concerns.pi_boot import CONFIG_FILE
@@ -31,7 +33,10 @@ gpu_servers:
     port: tor-1 Ethernet9
     rdma: {network: gpu-rdma, ports: {tor-1: Ethernet10-11}}
 concerns:
-  base: {time_zone: Europe/Berlin, update_window: "sun 02:00-05:00"}
+  base:
+    time_zone: Europe/Berlin
+    update_window: "sun 02:00-05:00"
+    package_sources: {debian: {uri: "@uri@", suites: [trixie, trixie-updates]}}
   watchdog: {}
   node_metrics: {interval: 15s}
   firewall:
@@ -45,6 +50,8 @@ concerns:
   gpu_tuning: {}
   nic_tuning: {}
 """
+#: What `base` has of that archive.
+SOURCE = "/etc/apt/sources.list.d/debian.sources"
 #: What the image of a Raspberry Pi has on its boot partition.
 IMAGE = "console=serial0,115200 root=PARTUUID=0a1b2c3d-02 rootwait quiet"
 #: Says whether a TCP port of somebody else answers within two seconds.
@@ -79,7 +86,9 @@ class ConcernsRack(ServingRack):
             subprocess.run(
                 ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", key, "-f", str(folder / key)], check=True
             )
-        stated, more = rack.stated(), yaml.safe_load(STATED)
+        # the mirror of this machine, as the lab's own file names it
+        (uri, *_) = re.findall(r"^URIs: (\S+)", machine_mirrors().proxied_sources(), re.MULTILINE)
+        stated, more = rack.stated(), yaml.safe_load(STATED.replace("@uri@", uri))
         stated["networks"] |= more["networks"]
         stated["gpu_servers"] = more["gpu_servers"]
         stated["concerns"] = more["concerns"] | {key: value for key, value in stated["concerns"].items() if value}

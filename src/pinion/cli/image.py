@@ -64,9 +64,14 @@ _FILES = (
         "--admin-key",
         "admin_keys",
         True,
-        "Public SSH key that may log in; may be repeated. Default: PINION_SSH_KEY's, else our own.",
+        "Public SSH key that may log in beside the site's administrators; may be repeated. Default: PINION_SSH_KEY's, else our own.",
     ),
-    ("--user-ca", "user_ca", False, "Public key of the SSH authority whose certificates may log in."),
+    (
+        "--user-ca",
+        "user_ca",
+        False,
+        "Public key of an SSH authority whose certificates may log in beside those of the site's own.",
+    ),
     (
         "--root-ca",
         "root_ca",

@@ -9,15 +9,20 @@ from ipaddress import ip_interface
 
 from pinion.checks.hosts import host_checks
 from pinion.checks.model import Check, HostProbe, Topic
-from pinion.image.identity import CONFIG_FILE, HOST_KEY_FILE, Given, gateways
+from pinion.image.identity import ADMIN_KEYS_FILE, CONFIG_FILE, HOST_KEY_FILE, PRINCIPALS_FILE, Given, gateways
 from pinion.image.layout import ROOT, SEED, Layout
 from pinion.image.recipe import USER, USER_ID
 from pinion.image.vm import primary
+from pinion.plan.concerns.base import NAMES_FILE
 from pinion.plan.concerns.identity import NAME, ROOT_CA_FILE, SEED_TOKEN_FILE, SERVICE
 from pinion.plan.model import DevicePlan, Plan
+from pinion.plan.package_sources import FOLDER as SOURCES_FOLDER
+from pinion.plan.package_sources import KEYS_FOLDER
 from pinion.plan.programs import program_path
 from pinion.site.catalog import Evidence
 
+#: Files of concerns that the seed brings as the plan has them: archives, their keys, administrators.
+_BROUGHT = (f"{SOURCES_FOLDER}/", f"{KEYS_FOLDER}/", ADMIN_KEYS_FILE, PRINCIPALS_FILE)
 #: Key, claim, expected, command, whether root is needed.
 _Claim = tuple[str, str, str, str, bool]
 
@@ -47,10 +52,10 @@ def applies(check: Check) -> bool:
     """Whether a check of a host's concern holds before the first converge: what the image puts on the boot partition, and the name."""
     part = check.id.removeprefix(f"host.{check.subject}.")
     concern_name, _, rest = part.partition(".")
-    if rest.startswith("argument."):
+    if rest.startswith("argument.") or rest.removeprefix("file.").startswith(_BROUGHT):
         return True
     if concern_name == "base":
-        return rest in {"claim.hostname", "file./etc/hostname", "sysctl.kernel.hostname"}
+        return rest in {"claim.hostname", "file./etc/hostname", f"file.{NAMES_FILE}", "sysctl.kernel.hostname"}
     return concern_name == "pi_boot" and (rest.startswith("claim.c") or rest == f"file.{CONFIG_FILE}")
 
 

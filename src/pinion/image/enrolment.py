@@ -111,7 +111,14 @@ def files(plan: Plan, node: str, root: bytes) -> tuple[HostFile, ...]:
     concern = _concern(plan, node)
     assert concern is not None
     brought = [_filled(file, root) for file in concern.files if file.unless is None]
-    journal = Journal(
+    noted = journal(brought)
+    noted.units = {unit.name: (False, False, False) for unit in concern.units}
+    return (*brought, HostFile(path=str(journal_file(concern_identity.NAME)), mode="0600", content=noted.to_json()))
+
+
+def journal(brought: Sequence[HostFile]) -> Journal:
+    """What the on-host program has to know of files of a concern that an image brings: where there is one, there was none."""
+    return Journal(
         files={
             file.path: Original(
                 content=None,
@@ -124,10 +131,8 @@ def files(plan: Plan, node: str, root: bytes) -> tuple[HostFile, ...]:
                 run=list(file.run),
             )
             for file in brought
-        },
-        units={unit.name: (False, False, False) for unit in concern.units},
+        }
     )
-    return (*brought, HostFile(path=str(journal_file(concern_identity.NAME)), mode="0600", content=journal.to_json()))
 
 
 def units(plan: Plan, node: str) -> Sequence[str]:

@@ -11,20 +11,25 @@ import io
 import ipaddress
 import json
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from pinion.drivers.hosts.onhost.notes import journal_file
 from pinion.image import enrolment
 from pinion.image.errors import ImageError
 from pinion.image.recipe import USER, USER_ID
 from pinion.plan.concerns.base import CHRONY_FILE, named_servers
 from pinion.plan.concerns.identity import ROOT_CA_FILE, SEED_TOKEN_FILE
+from pinion.plan.concerns.os_tuning import ADMIN_USER, AUTHORITIES_FILE, KEYS_FOLDER, PRINCIPALS_FOLDER
 from pinion.plan.context import PI_COMMAND_LINE
-from pinion.plan.model import DeviceKind, DevicePlan, InterfacePlan, Plan
+from pinion.plan.model import DeviceKind, DevicePlan, HostFile, InterfacePlan, Plan
 from pinion.render.networkd import network_file
 
 CONFIG_FILE = "/boot/firmware/config.txt"
-USER_CA_FILE = "/etc/ssh/pinion-user-ca.pub"
+#: Who the site's administrators are, as the plan has it.
+ADMIN_KEYS_FILE, PRINCIPALS_FILE = f"{KEYS_FOLDER}/{ADMIN_USER}", f"{PRINCIPALS_FOLDER}/{ADMIN_USER}"
+#: Read before what the plan has of sshd, of which the first value counts.
+SSHD_FILE = "/etc/ssh/sshd_config.d/06-pinion-access.conf"
 TIME_FILE = "/etc/systemd/timesyncd.conf.d/10-pinion.conf"
 HOST_KEY_FILE = "/etc/ssh/ssh_host_ed25519_key"
 #: For a site that does not state `pi_boot`: as little as starts the kernel (Raspberry Pi documentation, config.txt).
@@ -47,8 +52,8 @@ class SeedFile:
 class Given:
     """What a node gets from its site's operator. *host_key* is OpenSSH's private key file, *host_key_public* its public half.
 
-    *authorized* are the keys that may log in, *user_ca* the authority whose certificates may; *root_ca* is PEM. *token* works once, at
-    the authority of *root_ca*; None for a node that does not enrol itself. *sources* is apt's deb822, None where a concern brings it.
+    *authorized* are keys that may log in beside the site's administrators, *user_ca* an authority whose certificates may, beside the site's
+    own. *root_ca* is PEM. *token* works once, at the authority of *root_ca*; None for a node that does not enrol itself.
     """
 
     host_key: bytes = field(repr=False)
@@ -57,7 +62,6 @@ class Given:
     user_ca: str | None = None
     root_ca: bytes | None = None
     token: bytes | None = field(default=None, repr=False)
-    sources: str | None = None
 
 
 def node_of(plan: Plan, name: str) -> DevicePlan:
@@ -72,9 +76,11 @@ def node_of(plan: Plan, name: str) -> DevicePlan:
 
 def identity(plan: Plan, device: DevicePlan, given: Given) -> tuple[SeedFile, ...]:
     """Every file that makes a machine started from the base image the node *device*, by path."""
-    if not given.authorized and given.user_ca is None:
+    admins = tuple(administrators(plan, device.name))
+    if not given.authorized and given.user_ca is None and not admins:
         raise ImageError(
-            f"{device.name}: nobody could log in; give a public key with --admin-key or an authority with --user-ca"
+            f"{device.name}: nobody could log in; state admins or authorities under access in the site file, or give a public key with"
+            " --admin-key or an authority with --user-ca"
         )
     files = [
         SeedFile("/etc/hostname", f"{device.name}\n".encode()),
@@ -93,19 +99,16 @@ def identity(plan: Plan, device: DevicePlan, given: Given) -> tuple[SeedFile, ..
     if given.authorized:
         text = "".join(f"{line}\n" for line in given.authorized)
         files.append(SeedFile(f"/home/{USER}/.ssh/authorized_keys", text.encode(), 0o600, USER_ID))
-    if given.user_ca is not None:
-        files.append(SeedFile(USER_CA_FILE, f"{given.user_ca.strip()}\n".encode()))
-        files.append(
-            SeedFile("/etc/ssh/sshd_config.d/06-pinion-ca.conf", f"TrustedUserCAKeys {USER_CA_FILE}\n".encode())
-        )
+    files += _access(plan, device.name, given, admins)
     if given.root_ca is not None:
         files.append(SeedFile(ROOT_CA_FILE, given.root_ca))
         if given.token is not None:
             brought = enrolment.files(plan, device.name, given.root_ca)
             files += [SeedFile(file.path, file.content.encode(), int(file.mode, 8)) for file in brought]
             files.append(SeedFile(SEED_TOKEN_FILE, given.token, 0o600))
-    if given.sources is not None:
-        files.append(SeedFile("/etc/apt/sources.list.d/debian.sources", given.sources.encode()))
+    # name servers and package sources: without them the first converge installs nothing
+    reaching = (file for file in planned_files(plan, device.name) if file.for_packages)
+    files += [SeedFile(file.path, file.content.encode(), int(file.mode, 8)) for file in reaching]
     return tuple(sorted(files, key=lambda file: file.path))
 
 
@@ -120,11 +123,50 @@ def hosts_file(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
+def administrators(plan: Plan, node: str) -> Iterator[HostFile]:
+    """The files of the plan that say who the site's administrators are: keys, authorities, what a certificate must be made out to."""
+    paths = {ADMIN_KEYS_FILE, AUTHORITIES_FILE, PRINCIPALS_FILE}
+    return (file for file in planned_files(plan, node) if file.path in paths)
+
+
+def _access(plan: Plan, node: str, given: Given, admins: Sequence[HostFile]) -> Iterator[SeedFile]:
+    """Who logs in as `USER` beside the keys that were given.
+
+    The site's administrators do by the files of their own concern, so that who is taken out of the site file is out here too; the journal
+    says that these files are the concern's.
+    """
+    contents = {file.path: file.content for file in admins}
+    options = []
+    if ADMIN_KEYS_FILE in contents:
+        options.append(f"AuthorizedKeysFile .ssh/authorized_keys {ADMIN_KEYS_FILE}")
+    if PRINCIPALS_FILE in contents:
+        options.append(f"AuthorizedPrincipalsFile {PRINCIPALS_FILE}")
+    if given.user_ca is not None:
+        contents[AUTHORITIES_FILE] = f"{contents.get(AUTHORITIES_FILE, '')}{given.user_ca.strip()}\n"
+    text = [f"TrustedUserCAKeys {AUTHORITIES_FILE}"] if AUTHORITIES_FILE in contents else []
+    text += [f"Match User {USER}", *(f"  {option}" for option in options)] if options else []
+    yield from (SeedFile(path, content.encode()) for path, content in contents.items())
+    if text:
+        yield SeedFile(SSHD_FILE, "".join(f"{line}\n" for line in text).encode())
+    for concern in next(host for host in plan.hosts if host.name == node).concerns.values():
+        if brought := [file for file in concern.files if file in admins]:
+            yield SeedFile(str(journal_file(concern.name)), enrolment.journal(brought).to_json().encode(), 0o600)
+
+
+def planned_files(plan: Plan, node: str) -> tuple[HostFile, ...]:
+    """Every file that a concern of *node* plans."""
+    host = next(host for host in plan.hosts if host.name == node)
+    return tuple(file for concern in host.concerns.values() for file in concern.files)
+
+
+def planned_text(plan: Plan, node: str, path: str) -> str | None:
+    """The content of the file at *path* that a concern of *node* plans; None where none does."""
+    return next((file.content for file in planned_files(plan, node) if file.path == path), None)
+
+
 def time_servers(plan: Plan, node: str) -> tuple[str, ...]:
     """Whom the node asks for the time once it is converged; it must know it before, for no certificate can be judged without."""
-    host = next(host for host in plan.hosts if host.name == node)
-    texts = [file.content for concern in host.concerns.values() for file in concern.files if file.path == CHRONY_FILE]
-    return tuple(name for text in texts for name in named_servers(text))
+    return named_servers(planned_text(plan, node, CHRONY_FILE) or "")
 
 
 def gateways(plan: Plan, interface: InterfacePlan) -> tuple[str, ...]:
@@ -144,12 +186,7 @@ def gateways(plan: Plan, interface: InterfacePlan) -> tuple[str, ...]:
 
 def config_txt(plan: Plan, node: str) -> str:
     """The node's config.txt: what the concern `pi_boot` plans."""
-    host = next(host for host in plan.hosts if host.name == node)
-    for concern in host.concerns.values():
-        for file in concern.files:
-            if file.path == CONFIG_FILE:
-                return file.content
-    return _LEAST_CONFIG
+    return planned_text(plan, node, CONFIG_FILE) or _LEAST_CONFIG
 
 
 def command_line(plan: Plan, node: str, root: str) -> str:

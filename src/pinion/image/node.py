@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from pinion.image.base import Base
 from pinion.image.disk import copy_sparse, digest, embed, fat, put
 from pinion.image.enrolment import LIFE_SECONDS, Enrolment, Sources, enrolment
 from pinion.image.errors import ImageError
-from pinion.image.identity import Given, command_line, config_txt, identity, node_of, seed_files
+from pinion.image.identity import Given, command_line, config_txt, identity, node_of, planned_files, seed_files
 from pinion.image.layout import BOOT, LABELS, ROOT, SEED
 from pinion.image.packages import Say
 from pinion.image.sbom import Json
@@ -26,7 +26,9 @@ from pinion.image.signing import Signer
 from pinion.image.store import Store
 from pinion.lab.state import read_json, write_file
 from pinion.plan.addressing import host as without_mask
+from pinion.plan.concerns.base import NAMES_FILE
 from pinion.plan.model import DevicePlan, Plan
+from pinion.plan.package_sources import FOLDER as SOURCES_FOLDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ def ssh_key(path: Path, comment: str) -> str:
 
 
 def given(store: Store, node: str, supplied: Supplied, found: Enrolment) -> Given:
-    """What *node* gets: the supplied files, keys of the store's own where none was named, and what was *found* to enrol with.
+    """What *node* gets beside what its plan says: the supplied files, a key of the store's own where none was named, and what was *found*
+    to enrol with.
 
     Raises `ImageError`.
     """
@@ -119,6 +122,8 @@ def build(store: Store, plan: Plan, base: Base, node: str, supplied: Supplied, s
     """Have the image of *node*, made anew whenever base, plan or identity differ. Raises `ImageError`."""
     device = node_of(plan, node)
     found = enrolment(store, plan, node, sources(supplied), time.time())
+    for lacking in unreached(plan, node):
+        say(node, lacking)
     files = identity(plan, device, given(store, node, supplied, found))
     seed: dict[str, bytes | Path] = {**seed_files(plan, node, files, base.epoch)}
     boot: dict[str, bytes | Path] = {
@@ -163,6 +168,15 @@ def build(store: Store, plan: Plan, base: Base, node: str, supplied: Supplied, s
     remember(store, plan)
     say(node, f"image {target}")
     return NodeImage(node, target, manifest, base.disk.size, sha256, str(stated["sha256"]), found)
+
+
+def unreached(plan: Plan, node: str) -> Iterator[str]:
+    """What the site file does not say, and its nodes then have to know from elsewhere before they can be converged."""
+    paths = [file.path for file in planned_files(plan, node)]
+    if NAMES_FILE not in paths:
+        yield "looks up names in /etc/hosts alone: the site file states no concerns.base.name_servers"
+    if not any(path.startswith(f"{SOURCES_FOLDER}/") for path in paths):
+        yield "has the package sources of its base image and no others: the site file states no concerns.base.package_sources"
 
 
 def current(store: Store, node: str, wanted: dict[str, Json], found: Enrolment) -> NodeImage | None:

@@ -29,9 +29,6 @@ from pinion.site.quantities import fraction
 #: The login that an image (or the lab) prepares on every host; it may become root without a password.
 SSH_USER = "pinion"
 
-#: Inventory group of each kind of host, as Ansible spells group names.
-GROUPS = {DeviceKind.PI: "pis", DeviceKind.GPU_SERVER: "gpu_servers", DeviceKind.MANAGEMENT_HOST: "management_hosts"}
-
 
 def plan(site: Site, catalog: Catalog | None = None) -> Plan:
     """Everything that follows from *site* with the given hardware *catalog* (by default the one that ships with Pinion).
@@ -90,16 +87,14 @@ def _host_plans(
         if device.kind is DeviceKind.SWITCH:
             continue
         context = _context(site, known, device, devices, vlans, flows.ending_at(table, device))
-        groups = [GROUPS[device.kind]]
-        if device.kind is DeviceKind.PI:
-            groups.append(_group(device).replace("-", "_"))
         found.append(
             HostPlan(
                 name=device.name,
                 kind=device.kind,
                 address=host(device.primary_address or ""),
                 user=SSH_USER,
-                groups=tuple(groups),
+                # as Ansible spells group names
+                groups=tuple(group.replace("-", "_") for group in context.groups),
                 concerns=host_concerns(context),
                 evidence=context.platform.evidence,
                 origin=device.origin,

@@ -12,6 +12,8 @@ from pinion.site.model import GpuServer, ManagementHost, PiGroup, Site
 
 #: Where Raspberry Pi OS (bookworm and later) keeps its boot partition; one line of arguments.
 PI_COMMAND_LINE = "/boot/firmware/cmdline.txt"
+#: Groups of hosts by their kind, as the site file and the inventories call them.
+GROUPS = {DeviceKind.PI: "pis", DeviceKind.GPU_SERVER: "gpu_servers", DeviceKind.MANAGEMENT_HOST: "management_hosts"}
 #: GRUB of Debian and Ubuntu sources these after /etc/default/grub, in lexical order.
 GRUB_FOLDER = "/etc/default/grub.d"
 
@@ -48,6 +50,12 @@ class HostContext:
     def lab(self) -> bool:
         """Whether the host is a container on somebody's machine: what that cannot hold is written, and not claimed to be in force."""
         return self.platform.lab
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """What a site file calls hosts like this one: by their kind, and a Pi's own group."""
+        kind = GROUPS[self.kind]
+        return (kind, self.name.rpartition("-")[0]) if self.kind is DeviceKind.PI else (kind,)
 
     @property
     def rdma_interfaces(self) -> tuple[InterfacePlan, ...]:

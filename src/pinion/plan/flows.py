@@ -9,19 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface, ip_network, summarize_address_range
 
 from pinion.plan.cluster import API_SERVER_PORT
 from pinion.plan.identity import authority_host
 from pinion.plan.model import DeviceKind, DevicePlan, FlowPlan
+from pinion.plan.package_sources import archive
 from pinion.site.allocation import address_range, prefixes, spread
+from pinion.site.concerns import Base
 from pinion.site.edge_models import server, stored
 from pinion.site.model import PiGroup, Purpose, Site
 from pinion.site.node_concerns import EdgeRuntime
 from pinion.site.quantities import switch_ports
 
+#: The flow that the hosts' clocks are set over.
+TIME = "time"
 #: IANA service names and port numbers.
-SSH, HTTPS, NTP = 22, 443, 123
+SSH, DOMAIN, HTTPS, NTP = 22, 53, 443, 123
 #: RoCEv2 (InfiniBand Architecture Specification, annex A17: UDP destination port).
 ROCE = 4791
 #: The kubelet's API (Kubernetes: ports and protocols).
@@ -167,6 +171,13 @@ def _written(version: int, first: int, last: int) -> str:
     return f"{make(first)}-{make(last)}"
 
 
+def prefixes_of(source: str) -> tuple[str, ...]:
+    """One source of a flow as prefixes, for those who know no spans."""
+    _, first, last = _span(source)
+    make = IPv4Address if family(source) == 4 else IPv6Address
+    return tuple(map(str, summarize_address_range(make(first), make(last))))
+
+
 def family(source: str) -> int:
     """The address family, 4 or 6, of one source of a flow."""
     return ip_network(source.partition("-")[0], strict=False).version
@@ -243,7 +254,9 @@ def _concerns(known: _Site) -> Iterator[FlowPlan]:
     everywhere = known.hosts(*_HOSTS)
     if settings.base is not None and not settings.base.time_servers:
         clients = known.peers("hosts", *_HOSTS)
-        yield _flow("time", clients, servers, (NTP,), "the management hosts give the time", "concerns.base", udp=True)
+        yield _flow(TIME, clients, servers, (NTP,), "the management hosts give the time", "concerns.base", udp=True)
+    if settings.base is not None:
+        yield from _reached(known, settings.base)
     collectors = management if management.addresses else known.operators()
     if settings.node_metrics is not None:
         why = "Prometheus fetches the hosts' metrics"
@@ -253,10 +266,10 @@ def _concerns(known: _Site) -> Iterator[FlowPlan]:
         askers, pis = known.peers("Pis, GPU servers, management hosts", *sources), known.hosts(DeviceKind.PI)
         why = "routers and gateways ask for answers"
         yield _flow("edge-runtime", askers, pis, (edge_port(settings.edge_runtime),), why, "concerns.edge_runtime")
-    if settings.model_store is not None and (found := _model_servers(known)):
-        hosts, ports = (tuple(dict.fromkeys(column)) for column in zip(*found, strict=True))
+    servers_of_models = (server(source) for _, source in stored(known.site).values())
+    if settings.model_store is not None and (found := _own(known, servers_of_models)):
         why = "Pis fetch their models"
-        yield _flow("models", known.peers("Pis", DeviceKind.PI), hosts, ports, why, "concerns.model_store")
+        yield _flow("models", known.peers("Pis", DeviceKind.PI), *found, why, "concerns.model_store")
     authority = authority_host(known.site)
     if settings.site_ca is not None and authority is not None:
         askers = known.peers("hosts, operators", *_HOSTS)
@@ -269,15 +282,30 @@ def _concerns(known: _Site) -> Iterator[FlowPlan]:
         yield _flow("gpu-metrics", collectors, servers, (GPU_METRICS,), why, "concerns.gpu_driver")
 
 
-def _model_servers(known: _Site) -> list[tuple[str, int]]:
-    """Hosts of the site itself that models are fetched from, with the port."""
-    asked = dict.fromkeys(server(source) for _, source in stored(known.site).values())
-    return [
+def _reached(known: _Site, base: Base) -> Iterator[FlowPlan]:
+    """Name servers and package archives that are hosts of the site itself."""
+    clients = known.peers("hosts", *_HOSTS)
+    if found := _own(known, ((server, DOMAIN) for server in base.name_servers)):
+        why, origin = "hosts look up names", "concerns.base.name_servers"
+        yield _flow("names", clients, *found, why, origin, udp=True)
+        yield _flow("names-tcp", clients, *found, f"{why}, where an answer is long", origin)
+    if found := _own(known, map(archive, base.package_sources.values())):
+        yield _flow("packages", clients, *found, "hosts fetch packages", "concerns.base.package_sources")
+
+
+def _own(known: _Site, asked: Iterable[tuple[str, int]]) -> tuple[tuple[str, ...], tuple[int, ...]] | None:
+    """Of servers that are *asked*, each a name or an address with a port: the hosts and ports that are the site's own, if any."""
+    found = [
         (device.name, port)
-        for name, port in asked
+        for name, port in dict.fromkeys(asked)
         for device in known.devices
         if device.kind in _HOSTS and name in {device.name, *_addresses(device)}
     ]
+    return (
+        (tuple(dict.fromkeys(host for host, _ in found)), tuple(dict.fromkeys(port for _, port in found)))
+        if found
+        else None
+    )
 
 
 def _addresses(device: DevicePlan) -> Iterator[str]:

@@ -29,14 +29,55 @@ from pinion.site.node_concerns import (
     PiTuning,
     PowerThermal,
 )
-from pinion.site.statement import DnsLabel, Duration, Statement, TimeWindow, says
+from pinion.site.statement import ArchiveUrl, DnsLabel, Duration, Name, Statement, TimeWindow, says
 
 #: IANA service names and port numbers: 0 is reserved.
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
+#: A suite (`trixie-security`, `stable/updates`), or a folder of the archive, which ends in a slash (sources.list(5)).
+Suite = Annotated[
+    str,
+    StringConstraints(
+        max_length=100, pattern=r"^(\./|/|[A-Za-z0-9][A-Za-z0-9._~+-]*(/[A-Za-z0-9][A-Za-z0-9._~+-]*)*/?)$"
+    ),
+]
+Component = Annotated[
+    str, StringConstraints(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)*$")
+]
+#: A keyring that a package has put there.
+KeyringPath = Annotated[
+    str, StringConstraints(max_length=200, pattern=r"^(/[A-Za-z0-9][A-Za-z0-9._+-]*)+\.(gpg|pgp|asc)$")
+]
+#: Debian's own, of the package debian-archive-keyring, which apt itself needs.
+DEBIAN_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+
+class PackageSource(Statement):
+    """An archive that hosts take packages from: one file of /etc/apt/sources.list.d, called after the source."""
+
+    uri: ArchiveUrl = says("Where the archive is, such as `https://deb.example.org/debian`.")
+    suites: Annotated[tuple[Suite, ...], Field(min_length=1)] = says(
+        "Suites of it, such as `[trixie, trixie-updates]`; one that ends in `/` is a folder of an archive that has no suites."
+    )
+    components: Annotated[tuple[Component, ...], Field(min_length=1)] | None = says(
+        "Components of the suites. Unstated: `[main]`, and none where the suites are folders.", default=None
+    )
+    key: Annotated[str, Field(max_length=65536)] | None = says(
+        "OpenPGP public key that signs the archive, as `gpg --armor --export` prints it. Only for this archive it counts.",
+        default=None,
+    )
+    keyring: KeyringPath | None = says(
+        f"Keyring on the host instead of `key`. Unstated: Debian's, `{DEBIAN_KEYRING}`.", default=None
+    )
+    hosts: tuple[Name, ...] = says(
+        "Who has it: `pis`, `gpu_servers`, `management_hosts`, groups of Pis, or hosts by name. Unstated: every host.",
+        default=(),
+    )
+
+
 class Base(Statement):
-    """What any Debian host has: packages, time zone, locale, host name, clock, journal limits, security updates."""
+    """What any Debian host has: packages and where they come from, time zone, locale, names, clock, journal limits, security updates."""
 
     time_zone: str = says(
         "Time zone of the hosts, from the IANA database. One for all, so that logs of hosts compare.", default="Etc/UTC"
@@ -48,6 +89,15 @@ class Base(Statement):
     time_servers: tuple[str, ...] = says(
         "NTP servers, names or addresses. Unstated: the management hosts give the time to the others, and take it from Debian's pool.",
         default=(),
+    )
+    name_servers: tuple[str, ...] = says(
+        "DNS servers by address, at most three, in the order in which hosts ask them. Unstated: what a host has stays; an image has none.",
+        default=(),
+    )
+    package_sources: dict[DnsLabel, PackageSource] = says(
+        "Where packages come from, by name. `debian` takes the place of what Debian's installer wrote, `raspi` of what Raspberry Pi OS "
+        "brings; others come beside. Unstated: what a host has stays; an image of Debian packages has none.",
+        default={},
     )
     step_limit: Duration = says(
         "Largest correction of a running host's clock; a larger one is refused and told (chrony's maxchange). At boot any is taken.",

@@ -30,7 +30,7 @@ WINDOW_MINUTES = (60, 720)
 #: A group of nodes or ports larger than this is a typing mistake, not a rack.
 MAXIMUM_EXPANSION = 100_000
 
-Kind = Literal["duration", "percentage", "numbers", "ports", "window", "artefact_url"]
+Kind = Literal["duration", "percentage", "numbers", "ports", "window", "artefact_url", "archive_url"]
 
 
 class NotAQuantity(ValueError):  # noqa: N818 - says what the text is not
@@ -198,5 +198,23 @@ def artefact_url(written: str) -> str:
             "artefact_url",
             f"'{written[:80]}' is no address of an artefact",
             "write for example https://models.example.org/assistant-1b-q4_0.gguf",
+        )
+    return written
+
+
+#: As above, with IPv6 addresses too; the address of an archive may end in a slash, and need not have a path.
+_ARCHIVE = re.compile(
+    r"https?://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-f:]+\])(:[0-9]{1,5})?(/[A-Za-z0-9._~%+=-]+)*/?"
+)
+
+
+def archive_url(written: str) -> str:
+    """The address of a Debian archive, over HTTP or HTTPS, without a user, a query or a step up."""
+    steps = [re.sub(r"%2[eE]", ".", step) for step in written.split("/")]
+    if not _ARCHIVE.fullmatch(written) or len(written) > 2000 or {".", ".."} & set(steps):
+        raise NotAQuantity(
+            "archive_url",
+            f"'{re.sub('//[^/]*@', '//…@', written[:80])}' is no address of a package archive",
+            "write for example https://deb.example.org/debian",
         )
     return written

@@ -36,6 +36,7 @@ _WORDS: tuple[tuple[object, str], ...] = (
     (statement.PortList, "ports"),
     (statement.TimeWindow, "window"),
     (statement.ArtefactUrl, "address of an artefact"),
+    (statement.ArchiveUrl, "address of an archive"),
     (statement.NodeNumber, "number"),
     (str, "text"),
     (int, "whole number"),

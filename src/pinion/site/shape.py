@@ -34,6 +34,7 @@ _QUANTITY_CODES = {
     "ports": "SITE-012",
     "window": "SITE-019",
     "artefact_url": "MODEL-013",
+    "archive_url": "BASE-005",
 }
 
 #: pydantic's names for "this should be …", as a person says it.

@@ -96,6 +96,10 @@ TimeWindow = Annotated[
 ArtefactUrl = Annotated[
     str, _parsed_by(quantities.artefact_url), WithJsonSchema({"type": "string", "pattern": r"^https?://[^ @?#]+$"})
 ]
+#: Where packages are had from.
+ArchiveUrl = Annotated[
+    str, _parsed_by(quantities.archive_url), WithJsonSchema({"type": "string", "pattern": r"^https?://[^ @?#]+$"})
+]
 #: SHA-256 in lower-case hex.
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 #: 32 bytes, an Ed25519 public key, in base64 (RFC 8032, RFC 4648).

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from unit.hosts.nodes import concern, file, first
-from unit.hosts.sites import DC, LAB, planned
+from unit.hosts.sites import DC, LAB, plan_of_file, planned
 
-from pinion.plan.concerns.base import CHRONY_FILE, HOSTNAME_KEY, JOURNAL_FILE, TIMER, TIMER_FILE, UPDATES_FILE, calendar
+from pinion.plan import flows, package_sources
+from pinion.plan.concerns.base import (
+    CHRONY_FILE,
+    HOSTNAME_KEY,
+    JOURNAL_FILE,
+    NAMES_FILE,
+    NETWORK_MANAGER_FILE,
+    TIMER,
+    TIMER_FILE,
+    UPDATES_FILE,
+    calendar,
+)
 from pinion.plan.model import Concern, DeviceKind
 from pinion.site.catalog import Evidence
 from pinion.site.concerns import Base
@@ -45,9 +60,21 @@ def test_hosts_take_the_time_from_the_management_hosts_fabric_leg() -> None:
     assert not any(line.startswith(("pool", "allow", "local")) for line in clock(lab(PI)))
     served = clock(lab(MANAGEMENT))
     assert "pool 2.debian.pool.ntp.org iburst" in served
-    assert "allow 10.77.101.0/24" in served
-    assert "allow 10.77.102.0/24" not in served, "nobody asks for the time over RDMA"
+    assert "allow 10.77.101.10/31" in served
     assert "local stratum 10 orphan" in served
+
+
+def test_the_clock_answers_those_whom_the_firewall_lets_in_and_no_others() -> None:
+    """Also on a network that is not routed."""
+    networks = yaml.safe_load(LAB.read_text())["networks"]
+    networks["control"]["gateway"] = "none"
+    plan = planned(LAB, networks=networks, concerns={"base": {}, "firewall": {}})
+    (flow,) = (flow for flow in plan.flows if flow.name == flows.TIME)
+    allowed = [line.split()[1] for line in clock(concern(plan, MANAGEMENT, "base")) if line.startswith("allow ")]
+    assert flows.collapse(allowed) == flow.sources, "a span is several prefixes, and nothing else differs"
+    server = first(plan, SERVER)
+    assert flows.lets(flow, server.address), "a server of the network without a gateway"
+    assert not flows.lets(flow, "10.77.102.16"), "nobody asks for the time over RDMA"
 
 
 def test_stated_servers_are_everybodys() -> None:
@@ -141,3 +168,112 @@ def test_what_systemd_has_given_up_on_is_claimed_by_name(listed: str, found: str
     said = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True).stdout
     assert said.strip() == found
     assert (claim.expected == found) == (listed == "")
+
+
+# --- names and packages -----------------------------------------------------------------------------------------------
+
+
+MIRROR: dict[str, Any] = {"uri": "https://packages.example/debian", "suites": ["trixie", "trixie-updates"]}
+
+
+def test_what_the_site_does_not_state_stays_as_the_host_has_it() -> None:
+    for site in (LAB, DC):
+        for host in planned(site, concerns={"base": {}}).hosts:
+            paths = [file.path for file in host.concerns["base"].files]
+            assert not [path for path in paths if path.startswith("/etc/apt/sources") or "resolv" in path]
+
+
+def test_stated_name_servers_are_asked_in_their_order() -> None:
+    found = lab(name_servers=["192.0.2.53", "2001:db8::53"])
+    lines = [line for line in file(found, NAMES_FILE).content.splitlines() if not line.startswith("#")]
+    assert lines == ["nameserver 192.0.2.53", "nameserver 2001:db8::53", "options timeout:2 attempts:2"]
+
+
+def test_network_manager_leaves_them_alone_where_there_is_one() -> None:
+    plan = planned(DC, concerns={"base": {"name_servers": ["192.0.2.53"]}})
+    assert "\ndns=none\n" in file(concern(plan, PI, "base"), NETWORK_MANAGER_FILE).content
+    assert NETWORK_MANAGER_FILE not in {file.path for file in concern(plan, SERVER, "base").files}
+
+
+def test_each_archive_is_one_file_and_its_key_counts_for_it_alone() -> None:
+    key = yaml.safe_load(DC.read_text())["concerns"]["base"]["package_sources"]["nvidia"]["key"]
+    flat = {"uri": "http://packages.example/cuda/", "suites": ["/"], "key": key, "hosts": ["gpu_servers"]}
+    more = {**MIRROR, "components": ["contrib"], "keyring": "/usr/share/keyrings/own.pgp", "hosts": ["pi-01"]}
+    plan = planned(DC, concerns={"base": {"package_sources": {"debian": MIRROR, "cuda": flat, "more": more}}})
+    server, pi = (concern(plan, kind, "base") for kind in (SERVER, PI))
+    assert file(server, "/etc/apt/sources.list.d/cuda.sources").content.splitlines()[1:] == [
+        "Types: deb",
+        "URIs: http://packages.example/cuda/",
+        "Suites: /",
+        "Signed-By: /etc/apt/keyrings/pinion-cuda.asc",
+    ]
+    assert file(server, "/etc/apt/keyrings/pinion-cuda.asc").content == key
+    assert file(server, "/etc/apt/sources.list.d/debian.sources").content.splitlines()[1:] == [
+        "Types: deb",
+        "URIs: https://packages.example/debian",
+        "Suites: trixie trixie-updates",
+        "Components: main",
+        "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg",
+    ]
+    assert "Signed-By: /usr/share/keyrings/own.pgp\n" in file(pi, "/etc/apt/sources.list.d/more.sources").content
+    having = {
+        name: {host.name for host in plan.hosts if any(name in file.path for file in host.concerns["base"].files)}
+        for name in ("cuda", "more")
+    }
+    assert having == {"cuda": {"nv-1"}, "more": {"pi-01"}}
+
+
+def test_debians_own_list_gives_way_to_a_source_called_debian_and_to_no_other() -> None:
+    for name, gives_way in (("debian", True), ("nvidia", False)):
+        paths = [file.path for file in lab(package_sources={name: MIRROR}).files]
+        assert (package_sources.OLD_FILE in paths) is gives_way
+
+
+def test_names_of_archives_are_looked_up_on_the_host() -> None:
+    claims = {claim.name: claim for claim in lab(name_servers=["192.0.2.53"], package_sources={"m": MIRROR}).claims}
+    assert claims["names.resolved"].expected == "packages.example"
+    assert "names.resolved" not in {claim.name for claim in lab(package_sources={"m": MIRROR}).claims}
+
+
+def test_every_host_of_the_example_is_told_where_names_and_packages_are() -> None:
+    for host in plan_of_file(DC).hosts:
+        paths = {file.path for file in host.concerns["base"].files}
+        assert {NAMES_FILE, "/etc/apt/sources.list.d/debian.sources"} <= paths
+        brought = "raspi" if host.kind is PI else "nvidia"
+        assert f"/etc/apt/sources.list.d/{brought}.sources" in paths
+        assert f"/etc/apt/keyrings/pinion-{brought}.asc" in paths
+
+
+# --- a clock that is far off ------------------------------------------------------------------------------------------
+
+#: What chronyc -c says, of a chronyd that heard a server two years ahead and refused the step; then of one that hears nobody.
+FAR = "^,*,127.0.0.1,1,6,17,1,-63072000.000000000,-63072000.000000000,0.000156385"
+SILENT = "^,?,192.0.2.123,0,6,0,4294967295,0.000000000,0.000000000,0.000000000"
+NEAR = "^,*,192.0.2.123,2,6,377,34,-0.000123000,-0.000120000,0.000400000"
+
+
+@pytest.mark.parametrize(
+    ("leap", "heard", "said"),
+    [
+        ("Normal", NEAR, "synchronised"),
+        (
+            "Not synchronised",
+            f"{SILENT}\n{FAR}",
+            "63072000 s off, more than step_limit allows by itself: `chronyc makestep` sets it",
+        ),
+        ("Not synchronised", NEAR, "not set yet"),
+        ("Not synchronised", SILENT, "not set: no time server answers"),
+        ("", "", "not set: no time server answers"),
+    ],
+    ids=["good", "two years off", "just started", "nobody answers", "no chronyd"],
+)
+def test_a_clock_that_is_not_set_says_why_and_what_sets_it(tmp_path: Path, leap: str, heard: str, said: str) -> None:
+    plan = planned(DC, concerns={"base": {}})
+    (claim,) = (claim for claim in concern(plan, PI, "base").claims if claim.name == "clock.synchronised")
+    chronyc = tmp_path / "chronyc"
+    chronyc.write_text(f'#!/bin/sh\nif [ "$2" = tracking ]; then echo "{",0" * 12},{leap}"; else echo "{heard}"; fi\n')
+    chronyc.chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["sh", "-c", claim.command], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{said}\n"
+    assert claim.expected == "synchronised"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address
+from typing import Any
+
 import pytest
 import yaml
 from hypothesis import given
@@ -9,12 +12,19 @@ from hypothesis import strategies as st
 from unit.hosts.sites import DC, LAB, planned
 
 from pinion.lab.cluster.podnet.routes import PORT as LAB_POD_NETWORK
-from pinion.plan.flows import POD_NETWORK, collapse, ending_at, lets
+from pinion.plan.flows import POD_NETWORK, collapse, ending_at, lets, prefixes_of
 from pinion.plan.model import DeviceKind, FlowPlan, Plan
 from pinion.site.rules.hosts import PLANNED_FLOWS
 
-CONCERNS: dict[str, dict[str, object]] = {
-    "base": {},
+CONCERNS: dict[str, dict[str, Any]] = {
+    "base": {
+        "name_servers": ["192.0.2.53", "10.77.100.10"],
+        "package_sources": {
+            "debian": {"uri": "http://mgmt-1:3142/debian", "suites": ["trixie"]},
+            "security": {"uri": "https://10.77.100.10/debian-security", "suites": ["trixie-security"]},
+            "other": {"uri": "https://packages.example.org/debian", "suites": ["trixie"]},
+        },
+    },
     "node_metrics": {},
     "firewall": {},
     "site_ca": {},
@@ -99,6 +109,31 @@ def test_pis_may_fetch_models_from_hosts_of_the_site(
     if flow is not None:
         assert lets(flow, "10.77.101.10")
         assert not lets(flow, "10.77.100.16")
+
+
+def test_hosts_reach_name_servers_and_archives_that_are_the_sites_own(lab: dict[str, FlowPlan]) -> None:
+    ends = {name: (lab[name].hosts, lab[name].protocol, lab[name].ports) for name in ("names", "names-tcp", "packages")}
+    assert ends == {
+        "names": (("mgmt-1",), "udp", (53,)),
+        "names-tcp": (("mgmt-1",), "tcp", (53,)),
+        "packages": (("mgmt-1",), "tcp", (3142, 443)),
+    }
+    for name in ends:
+        assert lets(lab[name], "10.77.101.10")
+        assert not lets(lab[name], "10.77.102.16")
+    elsewhere = {
+        "base": {
+            "name_servers": ["192.0.2.53"],
+            "package_sources": {"other": CONCERNS["base"]["package_sources"]["other"]},
+        }
+    }
+    assert not {"names", "names-tcp", "packages"} & set(table(planned(LAB, concerns=elsewhere)))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 4096))
+def test_the_prefixes_of_a_span_are_the_span(first: int, more: int) -> None:
+    span = f"{IPv4Address(first)}-{IPv4Address(min(first + more, 2**32 - 1))}"
+    assert collapse(prefixes_of(span)) == collapse([span])
 
 
 def test_what_concerns_listen_for_is_there_with_the_concern() -> None:

@@ -1,9 +1,11 @@
-"""The concern `base`: packages, time zone, locale, host name, clock, journal limits and security updates, for every host."""
+"""The concern `base`, for every host: packages and their archives, time zone, locale, names, clock, journal limits and security updates."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
+from pinion.plan import flows, package_sources
 from pinion.plan.addressing import host as without_mask
 from pinion.plan.addressing import named_addresses
 from pinion.plan.context import HostContext
@@ -17,6 +19,10 @@ from pinion.site.quantities import seconds, window
 
 NAME = "base"
 CHRONY_FILE = "/etc/chrony/chrony.conf"
+NAMES_FILE = "/etc/resolv.conf"
+#: NetworkManager.conf(5): it writes resolv.conf unless it is told not to, and one platform of the catalogue brings it.
+NETWORK_MANAGER_FILE = "/etc/NetworkManager/conf.d/20-pinion.conf"
+_WITH_NETWORK_MANAGER = "raspberry-pi-os"
 #: After the image's own and before pi_tuning's 60, which may know better what a card stands.
 JOURNAL_FILE = "/etc/systemd/journald.conf.d/20-pinion.conf"
 #: After Debian's 50unattended-upgrades, whose list it clears.
@@ -36,6 +42,15 @@ _LAST_START_MINUTES = 30
 _ZONES = "/usr/share/zoneinfo"
 #: /etc/timezone is the one file that says the zone; the link follows from it, also when the file is put back.
 _LINK_ZONE = f'ln -sfn "{_ZONES}/$(cat /etc/timezone 2>/dev/null || echo Etc/UTC)" /etc/localtime'
+#: chronyc(1), its fields with -c: 14 of the tracking is the leap status; 6 and 9 of a source say whether it has answered, and by how many
+#: seconds the clock was off it. What is further off than `step_limit` stays so until a person steps it, so the answer says that.
+_CLOCK = (
+    'if [ "$(chronyc -c tracking | cut -d, -f14)" = Normal ]; then echo synchronised; else chronyc -c sources | awk -F, -v most={limit} '
+    "'$6 > 0 {{ heard = 1; off = $9 < 0 ? -$9 : $9; if (off > far) far = off }} END {{ if (far > most) "
+    'printf "%.0f s off, more than step_limit allows by itself: `chronyc makestep` sets it\\n", far; '
+    'else print (heard ? "not set yet" : "not set: no time server answers") }}\'; fi'
+)
+_ADDRESS = re.compile(r"[0-9.]+|[0-9a-f:]*:[0-9a-f:.]*")
 
 
 def base(host: HostContext) -> Concern | None:
@@ -50,6 +65,8 @@ def base(host: HostContext) -> Concern | None:
         name=NAME,
         packages=tuple(sorted(packages)),
         files=(
+            *_names(host, settings),
+            *package_sources.source_files(NAME, package_sources.stated_sources(host)),
             HostFile(path="/etc/hostname", content=f"{host.name}\n"),
             HostFile(path="/etc/timezone", content=f"{settings.time_zone}\n", run=(_LINK_ZONE,)),
             HostFile(path="/etc/locale.conf", content=f"LANG={settings.locale}\n"),
@@ -74,14 +91,39 @@ def _hostname(host: HostContext) -> tuple[HostSysctl, ...]:
     return (HostSysctl(key=HOSTNAME_KEY, value=host.name, source=source, namespaced=False, live=True),)
 
 
+# --- names and packages -----------------------------------------------------------------------------------------------
+
+
+def _names(host: HostContext, settings: Base) -> Iterator[HostFile]:
+    """Who is asked for names; nothing where the site does not say it."""
+    if not settings.name_servers:
+        return
+    if host.stated.platform == _WITH_NETWORK_MANAGER:
+        lines = [kept_by(NAME), "[main]", f"# {NAMES_FILE} is not NetworkManager's.", "dns=none"]
+        yield HostFile(
+            path=NETWORK_MANAGER_FILE,
+            content="\n".join(lines) + "\n",
+            notify=("NetworkManager.service",),
+        )
+    lines = [
+        kept_by(NAME),
+        *(f"nameserver {server}" for server in settings.name_servers),
+        "# resolv.conf(5): a server that is silent for 2 s, not 5, gives way to the next; each is asked twice, as by default.",
+        "options timeout:2 attempts:2",
+    ]
+    yield HostFile(path=NAMES_FILE, content="\n".join(lines) + "\n", for_packages=True)
+
+
 # --- clock ------------------------------------------------------------------------------------------------------------
 
 
 def _chrony(host: HostContext, settings: Base) -> HostFile:
     lines = [kept_by(NAME), *_sources(host, settings)]
-    if _serves(host, settings):
-        lines += ["# chrony.conf(5): the hosts of the site may ask, and get one time also while the outside is gone."]
-        lines += [f"allow {prefix.prefix}" for vlan in host.vlans for prefix in vlan.prefixes if prefix.gateway]
+    if clients := [source for flow in host.flows if flow.name == flows.TIME for source in flow.sources]:
+        lines += [
+            "# chrony.conf(5): who may ask, as the flows have it; they get one time also while the outside is gone."
+        ]
+        lines += [f"allow {prefix}" for source in clients for prefix in flows.prefixes_of(source)]
         lines.append("local stratum 10 orphan")
     lines += [
         "# As Debian's own file has it: what was learnt of this clock, keys, leap seconds, and the board's clock kept in step.",
@@ -118,10 +160,6 @@ def _sources(host: HostContext, settings: Base) -> list[str]:
 def named_servers(chrony: str) -> tuple[str, ...]:
     """The servers that *chrony*, the content of `CHRONY_FILE`, names."""
     return tuple(re.findall(r"^(?:server|pool) (\S+)", chrony, re.MULTILINE))
-
-
-def _serves(host: HostContext, settings: Base) -> bool:
-    return host.kind is DeviceKind.MANAGEMENT_HOST and not settings.time_servers
 
 
 def _time_servers(site: Site) -> tuple[str, ...]:
@@ -248,12 +286,24 @@ def _claims(host: HostContext, settings: Base) -> tuple[HostClaim, ...]:
         HostClaim(name="units", claim="units that failed", command=FAILED_UNITS, expected="none"),
     ]
     if not host.lab:
+        command = _CLOCK.format(limit=f"{seconds(settings.step_limit):g}")
+        found.append(
+            HostClaim(name="clock.synchronised", claim="the clock is", command=command, expected="synchronised")
+        )
+    named = [server for server in _archives(host) if settings.name_servers and not _ADDRESS.fullmatch(server)]
+    if named:
         found.append(
             HostClaim(
-                name="clock.synchronised",
-                claim="the clock is",
-                command="chronyc -c tracking | cut -d, -f14 | sed 's/^Normal$/synchronised/'",
-                expected="synchronised",
+                name="names.resolved",
+                claim=f"{NAMES_FILE} names a server that knows",
+                command=f"for name in {' '.join(named)}; do getent ahosts $name >/dev/null && echo $name; done | paste -sd ' '",
+                expected=" ".join(named),
             )
         )
     return tuple(found)
+
+
+def _archives(host: HostContext) -> list[str]:
+    """The hosts that *host* takes packages from, each once."""
+    sources = package_sources.stated_sources(host).values()
+    return list(dict.fromkeys(package_sources.archive(source)[0] for source in sources))

@@ -25,6 +25,9 @@ PLANNED_FLOWS = frozenset(
         "pod-network",
         "roce",
         "time",
+        "names",
+        "names-tcp",
+        "packages",
         "node-metrics",
         "gpu-metrics",
         "edge-runtime",
@@ -83,7 +86,7 @@ def _firewall(facts: Facts, stated: Firewall) -> None:
     managed = any(network.purpose is Purpose.MANAGEMENT for network in facts.site.networks.values())
     if not managed and not facts.stated("management_hosts") and not stated.operators:
         facts.report.on_key("FW-002", ("concerns", "firewall"))
-    networks, hosts = facts.stated("networks"), _hosts(facts)
+    networks, hosts = facts.stated("networks"), host_names(facts)
     for name, flow in stated.allow.items():
         path: Path = ("concerns", "firewall", "allow", name)
         if name in PLANNED_FLOWS:
@@ -97,7 +100,7 @@ def _firewall(facts: Facts, stated: Firewall) -> None:
                 facts.report.on("FW-004", (*path, "hosts", index), name=host, hint=facts.report.hint(host, hosts))
 
 
-def _hosts(facts: Facts) -> list[str]:
+def host_names(facts: Facts) -> list[str]:
     """What a flow may end at: groups of Pis, and every host by its name."""
     nodes = (node_name(name, number) for name, group in facts.site.pis.items() for number in numbers(group.numbers))
     return [*facts.stated("pis"), *facts.stated("gpu_servers"), *facts.stated("management_hosts"), *nodes]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from .archives import causes
 from .command import reason, run
 from .machine import HostError
 
@@ -42,12 +43,18 @@ class Dpkg:
         if done.returncode != 0 and "dpkg was interrupted" in done.stderr:
             run(["dpkg", "--configure", "-a"], seconds=CHANGE_SECONDS)
             done = run(argv, check=False, seconds=CHANGE_SECONDS)
+        said = ""
         if done.returncode != 0 and "Could not get lock" not in done.stderr:
-            # Only now, because fetching the lists costs more than all the rest: they are missing or out of date.
-            run([*_APT, "update"], seconds=CHANGE_SECONDS)
+            # Only now, because fetching the lists costs more than all the rest: they are missing or out of date. An archive that fails does
+            # not keep packages of the others away, and apt must say so itself: by default it takes old lists, or none, for good enough.
+            update = run([*_APT, "-o", "APT::Update::Error-Mode=any", "update"], check=False, seconds=CHANGE_SECONDS)
+            said = f"{update.stdout}\n{update.stderr}" if update.returncode != 0 else ""
             done = run(argv, check=False, seconds=CHANGE_SECONDS)
         if done.returncode != 0:
-            raise HostError(f"apt-get install {' '.join(names)}: exit {done.returncode}: {reason(done)}")
+            why = causes(f"{done.stdout}\n{done.stderr}\n{said}")
+            raise HostError(
+                f"apt-get install {' '.join(names)}: exit {done.returncode}: {reason(done)}{f'. {why}' if why else ''}"
+            )
 
     def remove(self, name: str) -> str | None:
         # Unlike apt-get, dpkg never removes what depends on the package, and never waits for its lock.
