@@ -32,6 +32,7 @@ from pinion.drivers.cluster.errors import (
     KubeconfigError,
 )
 from pinion.drivers.cluster.kinds import ObjectKind
+from pinion.drivers.kubeconfig import is_text
 
 #: An object of the API as JSON.
 Json = Mapping[str, Any]
@@ -75,7 +76,7 @@ class ClusterClient:
         settings = kubernetes_client.Configuration()
         settings.retries = False
         try:
-            if isinstance(kubeconfig, str) and ("\n" in kubeconfig.strip() or kubeconfig.lstrip().startswith("{")):
+            if isinstance(kubeconfig, str) and is_text(kubeconfig):
                 document = yaml.safe_load(kubeconfig)
                 if not isinstance(document, dict):
                     raise KubeconfigError("kubeconfig: its text is no mapping")
@@ -88,7 +89,7 @@ class ClusterClient:
                     path, context=context, persist_config=False, client_configuration=settings
                 )
         except (kubernetes_config.ConfigException, OSError, yaml.YAMLError) as error:
-            shown = "kubeconfig" if kubeconfig is None or "\n" in str(kubeconfig) else f"kubeconfig {kubeconfig}"
+            shown = "kubeconfig" if kubeconfig is None or is_text(str(kubeconfig)) else f"kubeconfig {kubeconfig}"
             raise KubeconfigError(f"{shown}: {error}") from None
         return cls(api)
 
