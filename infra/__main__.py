@@ -7,7 +7,8 @@ import pulumi
 from edge_services import EdgeServices
 from fabric import Fabric
 from gpu_cluster import GpuCluster
-from settings import planned_site
+from pinion.plan.model import ClusterPlan
+from settings import absent_nodes, planned_site
 from site_records import SiteRecords
 
 plan = planned_site()
@@ -15,9 +16,19 @@ plan = planned_site()
 records = SiteRecords(plan)
 fabric = Fabric(plan, pulumi.ResourceOptions(depends_on=[records]))
 
+
+def cluster(planned: ClusterPlan) -> list[str]:
+    """What the cluster is to hold, as far as its nodes have joined; the names of those that have not."""
+    absent = absent_nodes(planned)
+    nodes = GpuCluster(planned, absent, pulumi.ResourceOptions(depends_on=[fabric]))
+    EdgeServices(planned, nodes, pulumi.ResourceOptions(depends_on=[nodes]))
+    return sorted(absent)
+
+
 if plan.cluster is not None:
-    cluster = GpuCluster(plan.cluster, pulumi.ResourceOptions(depends_on=[fabric]))
-    services = EdgeServices(plan.cluster, cluster, pulumi.ResourceOptions(depends_on=[cluster]))
+    planned_cluster = plan.cluster
+    # once the switches are configured: the API server may be out of reach before
+    pulumi.export("awaited", fabric.configured.apply(lambda _: cluster(planned_cluster)))
 
 pulumi.export("site", plan.site)
 pulumi.export("devices", len(plan.devices))

@@ -99,7 +99,7 @@ def _switch(plan: Plan, switch: SwitchPlan) -> list[Check]:
 
 def _reachability(plan: Plan) -> list[Check]:
     """Who must reach whom: every host its gateway and one host of every other routed VLAN; nobody an unrouted VLAN from outside."""
-    gateways = {vlan.name: found for vlan in plan.vlans if vlan.fabric and (found := _gateways(vlan))}
+    gateways = {vlan.name: own for vlan in plan.vlans if vlan.fabric and (own := _gateways(vlan))}
     isolated = {vlan.name for vlan in plan.vlans if vlan.fabric and not any(prefix.gateway for prefix in vlan.prefixes)}
     hosts = [device for device in plan.devices if device.kind is not DeviceKind.SWITCH and not device.leaving]
     platforms = {platform.slug: platform.evidence for platform in plan.platforms}
