@@ -333,7 +333,9 @@ def test_a_cable_that_was_there_before_stays_one_that_was(
     ports = [CableTo(device="tor-1", interface=f"Ethernet{n}") for n in (1, 2)]
     new = [renaming.pi(1, cable=ports[1]), renaming.pi(2, cable=ports[0])]
     shown = [(change.action, change.before) for change in driver.devices.diff(new[0]).changes]
-    assert ("remove", before[1]["display"]) in shown, "somebody else's cable goes only after the preview has named it"
+    assert ("remove", f"{before[1]['display']}, which was there before Pinion") in shown, (
+        "no cable of others goes unsaid"
+    )
     bring(driver.devices, new, order)
     are_as_wanted(driver, driver.devices, new)
     cables = spy.find(CABLE, {}, f"cf_{MARK}__isw", [f"{renaming.name}/device/pi-"])

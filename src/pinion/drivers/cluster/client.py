@@ -48,6 +48,8 @@ _AGAIN = {
     HTTPStatus.SERVICE_UNAVAILABLE,
     HTTPStatus.GATEWAY_TIMEOUT,
 }
+#: What the library raises on a file that is anything else.
+_NO_KUBECONFIG = (TypeError, ValueError, LookupError, AttributeError)
 _APPLY, _MERGE, _JSON = "application/apply-patch+yaml", "application/merge-patch+json", "application/json"
 
 
@@ -88,7 +90,7 @@ class ClusterClient:
                 api = kubernetes_config.new_client_from_config(
                     path, context=context, persist_config=False, client_configuration=settings
                 )
-        except (kubernetes_config.ConfigException, OSError, yaml.YAMLError) as error:
+        except (kubernetes_config.ConfigException, OSError, yaml.YAMLError, *_NO_KUBECONFIG) as error:
             shown = "kubeconfig" if kubeconfig is None or is_text(str(kubeconfig)) else f"kubeconfig {kubeconfig}"
             raise KubeconfigError(f"{shown}: {error}") from None
         return cls(api)
