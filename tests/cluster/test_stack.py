@@ -22,7 +22,11 @@ from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.lab.cluster.standalone import StandaloneCluster
 from pinion.plan.concerns import edge_cluster
 
-pytestmark = [pytest.mark.engine, pytest.mark.skipif(missing_tool() is not None, reason=str(missing_tool()))]
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.slow,  # the program on an engine in memory, in every run: tests/infra/test_nodes.py
+    pytest.mark.skipif(missing_tool() is not None, reason=str(missing_tool())),
+]
 
 REPOSITORY = Path(__file__).parents[2]
 SITE, PI, SERVER = "joining", "pi-01", "nv-1"
