@@ -92,7 +92,7 @@ def written(unit: Unit, kind: Kind, record: Record, patch: Mapping[str, JsonValu
 
 
 def removed(unit: Unit, kind: Kind, record: Record, path: str | None = None) -> None:
-    """Note a deletion, and whether it is of something that was there before us. *path*: where in the unit, when the record is not its own."""
+    """Note a deletion, and if it was there before us. *path*: where in the unit, when the record is not one of its own."""
     where = path_in_unit(unit.mark, record) if path is None else path
     shown = f"{record.get('display')}, which was there before Pinion" if is_adopted(record) else record.get("display")
     unit.changes.append(Change(where, "remove", shown, None, describe(kind, record), page(record)))
