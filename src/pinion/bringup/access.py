@@ -75,6 +75,7 @@ def _kubeconfig(stated: str | None) -> Path | None:
     if not is_text(stated):
         return Path(stated).expanduser()
     memory = os.memfd_create("kubeconfig")
+    os.fchmod(memory, 0o600)
     with os.fdopen(memory, "w", closefd=False) as stream:
         stream.write(stated)
     return Path(f"/proc/{os.getpid()}/fd/{memory}")
