@@ -7,15 +7,14 @@ import pulumi_kubernetes as kubernetes
 
 from pinion.drivers.kubeconfig import is_text
 from pinion.plan.model import ClusterPlan, NamespacePlan, NodePlan
-from settings import kubeconfig
 
 #: What someone changed by hand in fields that we state is put right, instead of ending in a conflict of field owners.
 _OURS = {"pulumi.com/patchForce": "true"}
 
 
 class GpuCluster(pulumi.ComponentResource):
-    """What the cluster must hold before any service is placed on it. Nodes that are *absent* get their labels and taints with the first
-    update after they have joined.
+    """What the cluster must hold before any service is placed on it. *kubeconfig* is a path, or its text, which is a secret. Nodes that are
+    *absent* get their labels and taints with the first update after they have joined.
 
     Attributes:
         absent: the names of the planned nodes that the cluster does not have yet.
@@ -24,13 +23,16 @@ class GpuCluster(pulumi.ComponentResource):
     """
 
     def __init__(
-        self, cluster: ClusterPlan, absent: frozenset[str], opts: pulumi.ResourceOptions | None = None
+        self,
+        cluster: ClusterPlan,
+        kubeconfig: str,
+        absent: frozenset[str],
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("pinion:infra:GpuCluster", cluster.control_plane, None, opts)
-        stated = kubeconfig()
         self.provider = kubernetes.Provider(
             "cluster",
-            kubeconfig=pulumi.Output.secret(stated) if is_text(stated) else stated,
+            kubeconfig=pulumi.Output.secret(kubeconfig) if is_text(kubeconfig) else kubeconfig,
             enable_server_side_apply=True,
             opts=pulumi.ResourceOptions(parent=self),
         )

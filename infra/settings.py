@@ -23,8 +23,8 @@ def kubeconfig() -> str:
     return pulumi.Config("kubernetes").require("kubeconfig")
 
 
-def absent_nodes(cluster: ClusterPlan) -> frozenset[str]:
+def absent_nodes(cluster: ClusterPlan, kubeconfig: str) -> frozenset[str]:
     """The names of the planned nodes that have not joined the cluster yet."""
     from pinion.drivers.cluster import absent  # its library takes a moment, and not every site has a cluster
 
-    return absent(cluster, kubeconfig())
+    return absent(cluster, kubeconfig)

@@ -121,3 +121,6 @@ def test_it_is_up_the_first_time_and_nodes_that_come_get_their_labels(project: P
     held = api.get(NODE, None, PI)
     assert held is not None
     assert held["metadata"]["labels"].items() >= {"edge": "pi", "arch": "arm64"}.items()
+    kept = [path for path in (project.root / "state").rglob("*") if path.is_file()]
+    assert kept
+    assert not any(b"current-context" in path.read_bytes() for path in kept), "a kubeconfig's text is kept encrypted"
