@@ -7,7 +7,8 @@ import pulumi
 from edge_services import EdgeServices
 from fabric import Fabric
 from gpu_cluster import GpuCluster
-from settings import planned_site
+from pinion.plan.model import ClusterPlan
+from settings import absent_nodes, kubeconfig, planned_site
 from site_records import SiteRecords
 
 plan = planned_site()
@@ -15,9 +16,19 @@ plan = planned_site()
 records = SiteRecords(plan)
 fabric = Fabric(plan, pulumi.ResourceOptions(depends_on=[records]))
 
+
+def on_cluster(planned: ClusterPlan, kubeconfig: str) -> list[str]:
+    """What the cluster is to hold, as far as its nodes have joined; the names of those that have not."""
+    absent = absent_nodes(planned, kubeconfig)
+    cluster = GpuCluster(planned, kubeconfig, absent, pulumi.ResourceOptions(depends_on=[fabric]))
+    EdgeServices(planned, cluster, pulumi.ResourceOptions(depends_on=[cluster]))
+    return sorted(absent)
+
+
 if plan.cluster is not None:
-    cluster = GpuCluster(plan.cluster, pulumi.ResourceOptions(depends_on=[fabric]))
-    services = EdgeServices(plan.cluster, cluster, pulumi.ResourceOptions(depends_on=[cluster]))
+    stated = plan.cluster, kubeconfig()
+    # once the switches are configured: the API server may be out of reach before
+    pulumi.export("awaited", fabric.configured.apply(lambda _: on_cluster(*stated)))
 
 pulumi.export("site", plan.site)
 pulumi.export("devices", len(plan.devices))

@@ -9,10 +9,16 @@ from pinion.provider import sdk
 
 
 class Fabric(pulumi.ComponentResource):
-    """VLANs, ports and gateways of every ToR switch of a site."""
+    """VLANs, ports and gateways of every ToR switch of a site.
+
+    Attributes:
+        configured: comes true when every switch holds its configuration; in a preview, when the preview is past them.
+    """
 
     def __init__(self, plan: Plan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("pinion:infra:Fabric", plan.site, None, opts)
-        for switch in plan.switches:
-            sdk.switch.Config(switch.name, switch, opts=pulumi.ResourceOptions(parent=self))
+        own = pulumi.ResourceOptions(parent=self)
+        switches = [sdk.switch.Config(switch.name, switch, opts=own) for switch in plan.switches]
+        # a resource's URN is known when it is done, unlike its outputs in a preview too
+        self.configured = pulumi.Output.all(*(switch.urn for switch in switches))
         self.register_outputs({})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from pinion.drivers.kubeconfig import is_text
 from pinion.plan.model import ClusterPlan, NamespacePlan, NodePlan
 
 #: What someone changed by hand in fields that we state is put right, instead of ending in a conflict of field owners.
@@ -12,23 +13,35 @@ _OURS = {"pulumi.com/patchForce": "true"}
 
 
 class GpuCluster(pulumi.ComponentResource):
-    """What the cluster must hold before any service is placed on it.
+    """What the cluster must hold before any service is placed on it. *kubeconfig* is a path, or its text, which is a secret. Nodes that are
+    *absent* get their labels and taints with the first update after they have joined.
 
     Attributes:
+        absent: the names of the planned nodes that the cluster does not have yet.
         provider: the Kubernetes provider of this cluster; services use the same one.
         namespaces: namespace name to its resource.
     """
 
-    def __init__(self, cluster: ClusterPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        cluster: ClusterPlan,
+        kubeconfig: str,
+        absent: frozenset[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
         super().__init__("pinion:infra:GpuCluster", cluster.control_plane, None, opts)
         self.provider = kubernetes.Provider(
             "cluster",
-            kubeconfig=pulumi.Config("kubernetes").require("kubeconfig"),
+            kubeconfig=pulumi.Output.secret(kubeconfig) if is_text(kubeconfig) else kubeconfig,
             enable_server_side_apply=True,
             opts=pulumi.ResourceOptions(parent=self),
         )
         own = pulumi.ResourceOptions(parent=self, provider=self.provider)
-        self.nodes = [_node(node, own) for node in cluster.nodes]
+        self.absent = absent
+        if absent:
+            names = ", ".join(node.name for node in cluster.nodes if node.name in absent)
+            pulumi.log.warn(f"not in the cluster yet: {names}; labels and taints follow once they have joined", self)
+        self.nodes = [_node(node, own) for node in cluster.nodes if node.name not in absent]
         self.namespaces = {namespace.name: _namespace(namespace, own) for namespace in cluster.namespaces}
         self.register_outputs({})
 

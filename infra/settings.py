@@ -5,6 +5,7 @@ from __future__ import annotations
 import pulumi
 
 from pinion.plan import Plan, plan
+from pinion.plan.model import ClusterPlan
 from pinion.site.find import site_file
 from pinion.site.loader import SiteErrors, load
 
@@ -15,3 +16,15 @@ def planned_site() -> Plan:
         return plan(load(site_file(pulumi.get_stack())))
     except SiteErrors as errors:
         raise pulumi.RunError(str(errors)) from None
+
+
+def kubeconfig() -> str:
+    """The kubeconfig of the site's cluster: a path, or its text."""
+    return pulumi.Config("kubernetes").require("kubeconfig")
+
+
+def absent_nodes(cluster: ClusterPlan, kubeconfig: str) -> frozenset[str]:
+    """The names of the planned nodes that have not joined the cluster yet."""
+    from pinion.drivers.cluster import absent  # its library takes a moment, and not every site has a cluster
+
+    return absent(cluster, kubeconfig)

@@ -96,8 +96,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _act(self, body: Any) -> tuple[int, Any]:
         split = urlsplit(self.path)
         path = split.path.removeprefix("/api/").strip("/")
-        if self.headers.get("Authorization") != f"Bearer {self.server_state.token}":
-            return 403, {"detail": "Invalid v2 token"}
+        token = self.server_state.token
+        version, keyword = (2, "Bearer") if token.startswith("nbt_") else (1, "Token")
+        if self.headers.get("Authorization") != f"{keyword} {token}":
+            return 403, {"detail": f"Invalid v{version} token"}
         if path == "status":
             return 200, {"netbox-version": "4.7.3"}
         if path == "authentication-check":

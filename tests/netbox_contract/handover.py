@@ -328,11 +328,17 @@ def test_two_devices_exchange_ports(driver: NetBoxDriver, renaming: Sample, spy:
 def test_a_cable_that_was_there_before_stays_one_that_was(
     driver: NetBoxDriver, renaming: Sample, spy: Spy, hand: Hand, order: str
 ) -> None:
-    """NetBox knows no cable without an end, so one of two that exchange ports is made anew; what `destroy` leaves does not change."""
-    for cable in spy.find(CABLE, {}, f"cf_{MARK}__isw", [f"{renaming.name}/device/pi-"]):
+    """NetBox knows no cable without an end, so one of two that exchange ports is made anew, as the preview has said; what `destroy` leaves
+    does not change."""
+    before = spy.find(CABLE, {}, f"cf_{MARK}__isw", [f"{renaming.name}/device/pi-"])
+    for cable in before:
         hand.update(CABLE, [{"id": identity(cable), "custom_fields": {ADOPTED: True}}], ["*"])
     ports = [CableTo(device="tor-1", interface=f"Ethernet{n}") for n in (1, 2)]
     new = [renaming.pi(1, cable=ports[1]), renaming.pi(2, cable=ports[0])]
+    shown = [(change.action, change.before) for change in driver.devices.diff(new[0]).changes]
+    assert ("remove", f"{before[1]['display']}, which was there before Pinion") in shown, (
+        "no cable of others goes unsaid"
+    )
     bring(driver.devices, new, order)
     are_as_wanted(driver, driver.devices, new)
     cables = spy.find(CABLE, {}, f"cf_{MARK}__isw", [f"{renaming.name}/device/pi-"])

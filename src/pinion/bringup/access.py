@@ -11,10 +11,11 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from pinion.bringup.stack_environment import StackError, environment
+from pinion.drivers.kubeconfig import is_text
 
 
 class Access(BaseModel):
-    """Where a site's services are and how to log in. Secrets never show in `repr`.
+    """Where a site's services are and how to log in. Secrets never show in `repr`. *kubeconfig* is a file, however it was stated.
 
     None means that the stack's configuration does not say; the checks that need it are then not run, with that reason.
     """
@@ -26,14 +27,11 @@ class Access(BaseModel):
     netbox_ca_file: Path | None = None
     switch_username: str | None = None
     switch_password: SecretStr | None = None
+    switch_enable_password: SecretStr | None = None
     switch_known_hosts: Path | None = None
     kubeconfig: Path | None = None
     ssh_key: Path | None = None
     ssh_known_hosts: Path | None = None
-
-    def known_hosts(self) -> Path:
-        """Where the host keys of switches are: the stated file, else OpenSSH's own."""
-        return self.switch_known_hosts or Path.home() / ".ssh" / "known_hosts"
 
 
 def access_of(root: Path, site: str, variables: Mapping[str, str] | None = None) -> Access:
@@ -59,9 +57,25 @@ def access_of(root: Path, site: str, variables: Mapping[str, str] | None = None)
         "netbox_ca_file": held.get("netbox:caFile"),
         "switch_username": held.get("switch:username"),
         "switch_password": held.get("switch:password"),
+        "switch_enable_password": held.get("switch:enablePassword"),
         "switch_known_hosts": held.get("switch:knownHosts"),
-        "kubeconfig": held.get("kubernetes:kubeconfig"),
+        "kubeconfig": _kubeconfig(held.get("kubernetes:kubeconfig")),
         "ssh_key": given.get("PINION_SSH_KEY"),
         "ssh_known_hosts": given.get("PINION_KNOWN_HOSTS"),
     }
     return Access.model_validate({key: value for key, value in stated.items() if value})
+
+
+def _kubeconfig(stated: str | None) -> Path | None:
+    """The file of a kubeconfig. One that is stated as text is put into memory: a file for this process and the programs that it starts,
+    that no other user can open, and that is gone with this process, however it ends.
+    """
+    if not stated:
+        return None
+    if not is_text(stated):
+        return Path(stated).expanduser()
+    memory = os.memfd_create("kubeconfig")
+    os.fchmod(memory, 0o600)
+    with os.fdopen(memory, "w", closefd=False) as stream:
+        stream.write(stated)
+    return Path(f"/proc/{os.getpid()}/fd/{memory}")

@@ -56,11 +56,13 @@ class Foreseen:
 class StackResult:
     """What an update did: operation (``create``, ``update``, ``same`` …) to the number of resources.
 
+    *awaited*: planned nodes that the cluster does not have yet; an update after they have joined gives them their labels and taints.
     *unfinished*: operations of a killed run whose resource is no longer in the stack, so that nobody knows whether it exists.
     """
 
     changes: dict[str, int] = field(default_factory=dict)
     touched: list[str] = field(default_factory=list)
+    awaited: list[str] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
 
     @property
@@ -207,12 +209,13 @@ def up(
 
     workspace = LocalWorkspaceOptions(work_dir=str(root), env_vars=environment(root))
     try:
-        create_or_select_stack(site, work_dir=str(root), opts=workspace).up(
+        done = create_or_select_stack(site, work_dir=str(root), opts=workspace).up(
             on_event=on_event, refresh=refresh, parallel=parallel, suppress_outputs=True, color="never"
         )
     except CommandError as error:
         reasons = "\n".join(dict.fromkeys(line for line in diagnostics if line)) or str(error)
         raise StackError(f"pulumi up of stack {site} failed:\n{reasons}") from None
+    result.awaited = list(done.outputs["awaited"].value) if "awaited" in done.outputs else []
     result.unfinished = _settle(root, site)
     return result
 

@@ -44,12 +44,16 @@ class StageFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage: its name, its command, and how many changes its JSON answer reports. *tolerated* exit codes are findings, not failures."""
+    """One stage: its name, its command, and how many changes its JSON answer reports. *tolerated* exit codes are findings, not failures.
+
+    *wanted* says from the answers of the stages before it, by their names, whether there is anything to do for it.
+    """
 
     name: str
     command: Sequence[str]
     changes: Callable[[Mapping[str, Any]], int]
     tolerated: frozenset[int] = frozenset({0})
+    wanted: Callable[[Mapping[str, Mapping[str, Any]]], bool] = lambda _: True
 
 
 @dataclass(slots=True)
@@ -80,10 +84,13 @@ def stages(
         found.append(
             Stage("stack", [*pinion, "stack", "prepare", site, "--endpoints", str(endpoints), "--json"], _changed)
         )
+    update = [*place, *pinion, "stack", "up", site, "--json"]
     found += [
-        Stage("pulumi", [*place, *pinion, "stack", "up", site, "--json"], _changed),
+        Stage("pulumi", update, _changed),
         # all hosts are verified in a moment: a wave has to be judged by what was changed in it
         Stage("hosts", [*place, *pinion, "converge", site, "--by", by, "--check-changed", "--json"], _changed),
+        # hosts are reached over the switch that Pulumi configures, and join the cluster when they are converged: then their labels
+        Stage("nodes", update, _changed, wanted=lambda answers: bool(answers["pulumi"].get("awaited"))),
         Stage(
             "verify",
             [*place, *pinion, "verify", site, "--settle", SETTLE, "--report", str(report), "--json"],

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-from pydantic import SecretStr
 
 from pinion.bringup.access import Access
 from pinion.bringup.rollout import Verify
@@ -117,12 +114,10 @@ def probers(access: Access) -> list[Prober]:
             fresh=30.0,
         )
         found.append(record_prober(driver))
-    if access.switch_username is not None and access.switch_password is not None:
+    if (switches := switch_drivers(access)) is not None:
         from pinion.checks.probers.switches import switch_prober
 
-        found.append(
-            switch_prober(_switch_drivers(access.switch_username, access.switch_password, access.known_hosts()))
-        )
+        found.append(switch_prober(switches))
     if access.kubeconfig is not None:
         from pinion.checks.probers.cluster import cluster_prober
 
@@ -130,7 +125,11 @@ def probers(access: Access) -> list[Prober]:
     return found
 
 
-def _switch_drivers(username: str, password: SecretStr, known_hosts: Path) -> Callable[[SwitchPlan], SwitchDriver]:
+def switch_drivers(access: Access) -> Callable[[SwitchPlan], SwitchDriver] | None:
+    """Opens the driver of a switch, logging in as the stack's update does; None when *access* does not say how."""
+    username, password, known_hosts = access.switch_username, access.switch_password, access.switch_known_hosts
+    if username is None or password is None or known_hosts is None:
+        return None
     from pinion.drivers.switch import SwitchAccess, open_driver
 
     def driver_of(switch: SwitchPlan) -> SwitchDriver:
@@ -139,6 +138,7 @@ def _switch_drivers(username: str, password: SecretStr, known_hosts: Path) -> Ca
             port=switch.management_port,
             username=username,
             password=password,
+            enable_password=access.switch_enable_password,
             known_hosts=known_hosts,
         )
         return open_driver(switch.driver, switch.name, reached)

@@ -13,8 +13,9 @@ from pinion.checks.model import (
     SwitchProbe,
     Topic,
 )
+from pinion.drivers.switch.state import wanted
 from pinion.plan.addressing import host
-from pinion.plan.model import DeviceKind, DevicePlan, Plan, SwitchPlan, SwitchPort
+from pinion.plan.model import DeviceKind, DevicePlan, Plan, SwitchPlan, SwitchPort, VlanPlan
 from pinion.site.catalog import Evidence
 
 #: NetBox is the real one wherever it runs: what it answers is measured, not emulated.
@@ -90,21 +91,15 @@ def _switch(plan: Plan, switch: SwitchPlan) -> list[Check]:
         ),
         *(check("port", port.name, f"port {port.name} is", port_state(port), port.origin) for port in switch.ports),
         *(
-            check("svi", str(svi.vid), f"gateway of VLAN {svi.vid} is", svi.address, switch.origin)
-            for svi in switch.svis
+            check("svi", str(svi.vid), f"gateway of VLAN {svi.vid} is", svi.shown, switch.origin)
+            for svi in wanted(switch).svis
         ),
     ]
 
 
 def _reachability(plan: Plan) -> list[Check]:
     """Who must reach whom: every host its gateway and one host of every other routed VLAN; nobody an unrouted VLAN from outside."""
-    routed = {
-        prefix.prefix: prefix.gateway
-        for vlan in plan.vlans
-        for prefix in vlan.prefixes
-        if prefix.gateway and vlan.fabric
-    }
-    gateways = {vlan.name: prefix.gateway for vlan in plan.vlans for prefix in vlan.prefixes if prefix.prefix in routed}
+    gateways = {vlan.name: own for vlan in plan.vlans if vlan.fabric and (own := _gateways(vlan))}
     isolated = {vlan.name for vlan in plan.vlans if vlan.fabric and not any(prefix.gateway for prefix in vlan.prefixes)}
     hosts = [device for device in plan.devices if device.kind is not DeviceKind.SWITCH and not device.leaving]
     platforms = {platform.slug: platform.evidence for platform in plan.platforms}
@@ -128,8 +123,9 @@ def _reachability(plan: Plan) -> list[Check]:
     for source in hosts:
         vlans = {interface.untagged_vlan for interface in source.interfaces}
         found += [
-            ping(source, gateways[name] or "", f"gateway of {name}", "reachable", source.origin)
+            ping(source, gateway, label, "reachable", source.origin)
             for name in sorted(vlan for vlan in vlans if vlan in gateways)
+            for label, gateway in gateways[name].items()
         ]
         if source.kind is not DeviceKind.PI:
             continue
@@ -146,6 +142,13 @@ def _reachability(plan: Plan) -> list[Check]:
                     continue
                 found.append(ping(source, host(interface.addresses[0]), label, expected, source.origin))
     return found
+
+
+def _gateways(vlan: VlanPlan) -> dict[str, str]:
+    """The gateways of a VLAN by what a claim calls them: one a prefix, the first without saying which."""
+    routed = {prefix.prefix: prefix.gateway for prefix in vlan.prefixes if prefix.gateway}
+    names = [f"gateway of {vlan.name}{f' in {prefix}' if number else ''}" for number, prefix in enumerate(routed)]
+    return dict(zip(names, routed.values(), strict=True))
 
 
 def _cluster(plan: Plan) -> list[Check]:

@@ -110,6 +110,7 @@ def converge(
     if as_json:
         click.echo(json.dumps(_as_json(plan, program, done), indent=2))
         _print_stops(done, err=True)
+        _print_way_back(plan, program, done, err=True)
     else:
         _print(plan, program, done, None if check else log)
     raise SystemExit(exit_code(done, check=check))
@@ -229,8 +230,7 @@ def _print(plan: Plan, program: Program, done: Rollout, log: Path | None) -> Non
     click.echo(f"{len(results)} hosts, {changed} things {verb}, {failed} failed")
     if log is not None:
         click.echo(f"log: {log}")
-    if done.stops and not program.check:
-        _way_back(plan, program, done)
+    _print_way_back(plan, program, done, err=False)
 
 
 def _print_stops(done: Rollout, *, err: bool) -> None:
@@ -240,11 +240,13 @@ def _print_stops(done: Rollout, *, err: bool) -> None:
         click.echo(f"and {len(done.stops) - _NAMED} more", err=err)
 
 
-def _way_back(plan: Plan, program: Program, done: Rollout) -> None:
+def _print_way_back(plan: Plan, program: Program, done: Rollout, *, err: bool) -> None:
+    if program.check or not done.stops:
+        return
     if done.untouched:
-        click.echo(f"stopped: {len(done.untouched)} hosts of later waves are not touched")
+        click.echo(f"stopped: {len(done.untouched)} hosts of later waves are not touched", err=err)
     if not program.undo and any(wave.changed for wave in done.waves):
-        click.echo(f"the way back: pinion converge {plan.site} --undo {program.run}")
+        click.echo(f"the way back: pinion converge {plan.site} --undo {program.run}", err=err)
 
 
 def _notes(results: Mapping[str, HostResult]) -> dict[str, list[str]]:

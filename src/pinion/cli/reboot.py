@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +36,7 @@ _SETTLE = 90.0
 
 @dataclass(frozen=True, slots=True)
 class LiveMeans:
-    """Implements `pinion.bringup.reboot.Means`. *kubeconfig* None: the site has no cluster."""
+    """Implements `pinion.bringup.reboot.Means`. *kubeconfig* None: the site has no cluster, or the run does without it."""
 
     kubeconfig: Path | None
 
@@ -108,7 +109,7 @@ def command(
         click.echo(text, err=True)
 
     try:
-        means = LiveMeans(_kubeconfig(plan, tell))
+        means = LiveMeans(None if check else _kubeconfig(plan, tell, needed=not no_drain))
         found = survey(list(hosts.values()), means)
         running = {name: state for name, state in found.items() if isinstance(state, Running)}
         unreached = {name: said for name, said in found.items() if isinstance(said, str)}
@@ -136,14 +137,20 @@ def command(
     _end(plan, due, unreached, done, as_json=as_json, code=PROBLEM if done.stops or unreached or unwell else FINE)
 
 
-def _kubeconfig(plan: Plan, tell: Callable[[str], None]) -> Path | None:
+def _kubeconfig(plan: Plan, tell: Callable[[str], None], *, needed: bool) -> Path | None:
+    """Where the site's cluster is. Raises `StackError` when the stack does not say and it is *needed*, to drain nodes."""
     if plan.cluster is None:
         return None
-    stated = access_of(repository(), plan.site).kubeconfig
+    stated = None
+    with nullcontext() if needed else suppress(StackError, OSError):
+        stated = access_of(repository(), plan.site).kubeconfig
     if stated is None:
-        raise StackError(
-            f"stack {plan.site} has no kubernetes:kubeconfig, so nothing can be drained; docs/real-site.md"
-        )
+        if needed:
+            raise StackError(
+                f"stack {plan.site} has no kubernetes:kubeconfig, so nothing can be drained (docs/real-site.md); "
+                "with --no-drain pods are cut off"
+            )
+        return None
     obtain(["kubectl"], tell)
     return stated
 

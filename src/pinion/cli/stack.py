@@ -67,6 +67,10 @@ def up(site: str, refresh: bool, parallel: int | None, as_json: bool) -> None:
     except (StackError, ProgramMissingError) as error:
         click.echo(str(error), err=True)
         raise SystemExit(COULD_NOT_RUN) from None
+    if result.awaited:
+        progress(
+            f"not in the cluster yet: {', '.join(result.awaited)}; labels and taints follow with the first update after they have joined"
+        )
     for operation in result.unfinished:
         progress(
             f"a killed run was at: {operation}; the site file no longer has it, so look whether it exists and remove it,"
@@ -79,6 +83,7 @@ def up(site: str, refresh: bool, parallel: int | None, as_json: bool) -> None:
                     "changes": result.changes,
                     "changed": result.changed,
                     "touched": result.touched,
+                    "awaited": result.awaited,
                     "unfinished": result.unfinished,
                 }
             )

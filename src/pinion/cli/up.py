@@ -53,6 +53,8 @@ def up(site: str, instance: str | None, by: str, report: Path | None, as_json: b
     began = time.monotonic()
     results: list[StageResult] = []
     for stage in stages(compiled, str(path), instance, by=by, report=written, endpoints=endpoints):
+        if not stage.wanted({result.name: result.answer for result in results}):
+            continue
 
         def say(text: str, name: str = stage.name) -> None:
             click.echo(f"[{time.monotonic() - began:6.1f}s] {name:<7} {text}", err=as_json)

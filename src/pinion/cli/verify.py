@@ -15,7 +15,7 @@ from rich.table import Table
 from pinion.bringup.access import access_of
 from pinion.bringup.stack_environment import StackError
 from pinion.bringup.verification import verify as run_verification
-from pinion.checks.model import Finding, Outcome
+from pinion.checks.model import Finding, Outcome, Topic
 from pinion.checks.report import mark, render_html, told, write
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
 from pinion.plan import plan as compile_plan
@@ -31,7 +31,13 @@ Examples:
 """
 )
 @click.argument("site")
-@click.option("--topic", "topics", multiple=True, help="Only claims of this topic; may be given more than once.")
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    type=click.Choice([topic.value for topic in Topic]),
+    help="Only claims of this topic; may be given more than once.",
+)
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write the HTML report here.")
 @click.option(
     "--settle",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pinion.plan.addressing import host
 from pinion.plan.model import ClusterPlan, DeviceKind, DevicePlan, NamespacePlan, NodePlan, ReleasePlan, Taint
@@ -60,6 +60,17 @@ def _node(device: DevicePlan) -> NodePlan:
         labels=NODE_LABELS[device.kind],
         taints=NODE_TAINTS[device.kind],
         origin=device.origin,
+    )
+
+
+def places(cluster: ClusterPlan, release: ReleasePlan) -> frozenset[str]:
+    """The names of the nodes that pods of *release* may run on."""
+    selector = release.values["nodeSelector"]
+    assert isinstance(selector, Mapping)
+    return frozenset(
+        node.name
+        for node in cluster.nodes
+        if selector.items() <= {**node.labels, "kubernetes.io/hostname": node.name}.items()
     )
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from unit.hosts.sites import DC, plan_of_file
 
-from pinion.bringup.stages import Stage, StageFailedError, run
+from pinion.bringup.stages import Stage, StageFailedError, run, stages
+from pinion.cli.up import up
 
 
 def stage(program: str, tolerated: frozenset[int] = frozenset({0})) -> Stage:
@@ -42,3 +48,20 @@ def test_a_stage_that_dies_by_a_signal_could_not_run() -> None:
     with pytest.raises(StageFailedError) as failed:
         run(stage("import os; os.kill(os.getpid(), 9)"), lambda _: None)
     assert failed.value.code == 2
+
+
+@pytest.mark.parametrize(("awaited", "order"), [(["pi-01"], "pulumi hosts nodes verify"), ([], "pulumi hosts verify")])
+def test_nodes_that_join_when_hosts_are_converged_get_an_update_after_it(
+    awaited: list[str], order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each stage's command only says that it ran, the first one that it awaits *awaited*."""
+    real = stages(plan_of_file(DC), "dc-rack-12", None, by="ansible", report=tmp_path / "report.html", endpoints=None)
+    answer = f"import json; print(json.dumps({{'awaited': {awaited}}}))"
+    commands = [(sys.executable, "-c", f"import sys; print({one.name!r}, file=sys.stderr); {answer}") for one in real]
+    faked = [replace(one, command=command) for one, command in zip(real, commands, strict=True)]
+    monkeypatch.setattr("pinion.cli.up.stages", lambda *_given, **_named: faked)
+    done = CliRunner().invoke(up, [str(DC), "--json"])
+    assert done.exit_code == 0, done.output
+    assert " ".join(stage["stage"] for stage in json.loads(done.stdout)) == order
+    update, *_, again, _ = real
+    assert again.command == update.command

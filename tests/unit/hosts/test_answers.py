@@ -142,3 +142,20 @@ def test_logs_of_the_last_runs_are_kept(tmp_path: Path) -> None:
     _make_room(tmp_path)
     assert min(path.name for path in tmp_path.iterdir()) == "20261121-000010-aaaa.log"
     assert len(list(tmp_path.iterdir())) == 50
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_run_that_stopped_offers_the_way_back_in_either_form(
+    form: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed, failed = HostResult(changes=[CHANGE]), HostResult(errors=["apt-get: disk full"])
+    wave = Wave(("pi-01", "pi-02"), {"pi-01": changed, "pi-02": failed}, [Stop("pi-02", "apt-get: disk full")])
+    monkeypatch.setattr("pinion.cli.hosts._roll", lambda *_given, **_named: Rollout([wave], ("pi-03",)))
+    monkeypatch.setenv("PINION_ROOT", str(tmp_path))
+    done = CliRunner().invoke(converge, [str(LAB), *form])
+    assert done.exit_code == 1
+    run = next((tmp_path / ".pinion/converge").glob("*.log")).stem
+    said = done.stderr if form else done.stdout
+    assert f"the way back: pinion converge lab --undo {run}" in said
+    assert "1 hosts of later waves are not touched" in said
+    assert not form or json.loads(done.stdout)["run"] == run

@@ -24,6 +24,7 @@ from unit.services.artefact_server import Artefacts, serving
 
 from pinion.services import node_programs
 from pinion.services.node_programs import model_store
+from pinion.site.node_concerns import ModelStore
 
 HERE = Path(node_programs.__file__).parent
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl(1) is not installed")
@@ -341,7 +342,8 @@ def test_the_budget_holds_before_anything_is_fetched(node: Node) -> None:
     node.run()
     node.state(gguf(2, 600_000))
     said = node.run(expect=1)
-    assert "raise concerns.model_store.budget" in said
+    assert "raise concerns.model_store.budget_mib, or" in said
+    assert "budget_mib" in ModelStore.model_fields, "the message names a key that the site file has"
     assert len(node.server.asked) == 1
     assert node.current() == gguf(1, 600_000)
 

@@ -44,7 +44,11 @@ def test_it_is_placed_whole_and_is_on_the_page(name: str) -> None:
     assert file.path == f"{FOLDER}/{name.replace('_', '-')}"
     assert file.mode == "0755"
     assert file.content == (HERE / f"{name}.py").read_text()
-    assert f"`{name}.py`" in (HERE / "README.md").read_text()
+    (line,) = [line for line in (HERE / "README.md").read_text().splitlines() if line.startswith(f"| `{name}.py` |")]
+    checks = line.split("|")[4].strip()
+    assert checks == ("yes" if 'add_argument("--check"' in file.content else ""), (
+        "the page says whether it takes --check"
+    )
 
 
 def test_a_program_that_is_gone_or_finds_less_than_all_is_no_failure(tmp_path: Path) -> None:

@@ -96,7 +96,8 @@ def answers(said: str) -> dict[int, str]:
     found: dict[int, str] = {}
     for part in said.split(f"{_SEPARATOR} ")[1:]:
         number, _, answer = part.partition("\n")
-        found[int(number)] = answer.strip()
+        if number.isdecimal():
+            found[int(number)] = answer.strip()
     return found
 
 
@@ -160,10 +161,13 @@ def _on_host(access: SshAccess, host: HostPlan, checks: Sequence[Check]) -> list
             [*access.command(host), "sh -s"],
             input=script(checks),
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",  # a host may print anything
             timeout=timeout,
             check=False,
         )
+    except OSError as error:
+        return [not_run(check, f"{host.name} ({host.address}): {error}") for check in checks]
     except subprocess.TimeoutExpired:
         return [
             not_run(check, f"{host.name} ({host.address}) did not answer within {timeout:.0f} s") for check in checks

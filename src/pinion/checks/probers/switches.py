@@ -44,8 +44,7 @@ def element(state: SwitchState, probe: SwitchProbe) -> str:
     if probe.element == "vlan":
         return next((vlan.name or "unnamed" for vlan in state.vlans if str(vlan.vid) == probe.key), "absent")
     if probe.element == "svi":
-        found = next((svi for svi in state.svis if str(svi.vid) == probe.key), None)
-        return ", ".join((*found.addresses, *found.virtual_addresses)) if found is not None else "absent"
+        return next((svi.shown for svi in state.svis if str(svi.vid) == probe.key), "absent")
     port = next((port for port in state.ports if port.name == probe.key), None)
     if port is None:
         return "absent"

@@ -12,6 +12,7 @@ from pinion.drivers.cluster.errors import (
     KubeconfigError,
 )
 from pinion.drivers.cluster.kinds import ObjectKind, kind_of
+from pinion.drivers.cluster.membership import absent
 from pinion.drivers.cluster.reader import ClusterReader
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "Json",
     "KubeconfigError",
     "ObjectKind",
+    "absent",
     "kind_of",
 ]

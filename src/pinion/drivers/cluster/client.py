@@ -32,6 +32,7 @@ from pinion.drivers.cluster.errors import (
     KubeconfigError,
 )
 from pinion.drivers.cluster.kinds import ObjectKind
+from pinion.drivers.kubeconfig import is_text
 
 #: An object of the API as JSON.
 Json = Mapping[str, Any]
@@ -47,6 +48,8 @@ _AGAIN = {
     HTTPStatus.SERVICE_UNAVAILABLE,
     HTTPStatus.GATEWAY_TIMEOUT,
 }
+#: What the library raises on a file that is anything else.
+_NO_KUBECONFIG = (TypeError, ValueError, LookupError, AttributeError)
 _APPLY, _MERGE, _JSON = "application/apply-patch+yaml", "application/merge-patch+json", "application/json"
 
 
@@ -75,7 +78,7 @@ class ClusterClient:
         settings = kubernetes_client.Configuration()
         settings.retries = False
         try:
-            if isinstance(kubeconfig, str) and ("\n" in kubeconfig.strip() or kubeconfig.lstrip().startswith("{")):
+            if isinstance(kubeconfig, str) and is_text(kubeconfig):
                 document = yaml.safe_load(kubeconfig)
                 if not isinstance(document, dict):
                     raise KubeconfigError("kubeconfig: its text is no mapping")
@@ -87,8 +90,8 @@ class ClusterClient:
                 api = kubernetes_config.new_client_from_config(
                     path, context=context, persist_config=False, client_configuration=settings
                 )
-        except (kubernetes_config.ConfigException, OSError, yaml.YAMLError) as error:
-            shown = "kubeconfig" if kubeconfig is None or "\n" in str(kubeconfig) else f"kubeconfig {kubeconfig}"
+        except (kubernetes_config.ConfigException, OSError, yaml.YAMLError, *_NO_KUBECONFIG) as error:
+            shown = "kubeconfig" if kubeconfig is None or is_text(str(kubeconfig)) else f"kubeconfig {kubeconfig}"
             raise KubeconfigError(f"{shown}: {error}") from None
         return cls(api)
 

@@ -9,12 +9,12 @@ from pinion.drivers.cluster.kinds import kind_of
 
 
 class ClusterReader:
-    """Reads through one kubeconfig. Safe for several threads.
+    """Reads through one kubeconfig: a path, or its text. Safe for several threads.
 
     Raises `ClusterError` when the kubeconfig cannot be used.
     """
 
-    def __init__(self, kubeconfig: Path) -> None:
+    def __init__(self, kubeconfig: Path | str) -> None:
         self._client = ClusterClient.open(kubeconfig)
 
     @property
@@ -25,6 +25,10 @@ class ClusterReader:
     def get(self, kind: str, name: str, namespace: str | None = None) -> Json | None:
         """The object as the API server holds it, None when there is none; `ClusterError` when it cannot be asked."""
         return self._client.get(kind_of(kind), namespace, name)
+
+    def names(self, kind: str) -> frozenset[str]:
+        """The names of all objects of *kind*, which is one without namespaces; `ClusterError` when it cannot be asked."""
+        return frozenset(found["metadata"]["name"] for found in self._client.list(kind_of(kind), None))
 
     def http_status(self, namespace: str, service: str, port: int, path: str) -> int:
         """The status code that *service* answers *path* with, asked through the API server's service proxy.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from pinion.drivers.netbox.kinds import Kind
-from pinion.drivers.netbox.matching import Match
+from pinion.drivers.netbox.matching import Match, is_adopted
 from pinion.drivers.netbox.plain import mark_of, page
 from pinion.drivers.netbox.resolve import Resolver
 from pinion.drivers.netbox.results import Change, Step
@@ -92,7 +92,8 @@ def written(unit: Unit, kind: Kind, record: Record, patch: Mapping[str, JsonValu
 
 
 def removed(unit: Unit, kind: Kind, record: Record, path: str | None = None) -> None:
-    """Note a deletion. *path*: where in the unit, when the record is not one of its own."""
+    """Note a deletion, and if it was there before us. *path*: where in the unit, when the record is not one of its own."""
     where = path_in_unit(unit.mark, record) if path is None else path
-    unit.changes.append(Change(where, "remove", record.get("display"), None, describe(kind, record), page(record)))
+    shown = f"{record.get('display')}, which was there before Pinion" if is_adopted(record) else record.get("display")
+    unit.changes.append(Change(where, "remove", shown, None, describe(kind, record), page(record)))
     unit.journal.append(Step("remove", kind.name, identity(record), record))

@@ -243,15 +243,20 @@ class HttpStore:
     ) -> requests.Response:
         with self._lock:
             self.calls += 1
-        answer = self._session.request(
-            method,
-            url,
-            params=list(params),
-            json=json,
-            headers=dict(headers or {}),
-            timeout=self._timeouts,
-            allow_redirects=False,
-        )
+        try:
+            answer = self._session.request(
+                method,
+                url,
+                params=list(params),
+                json=json,
+                headers=dict(headers or {}),
+                timeout=self._timeouts,
+                allow_redirects=False,
+            )
+        except requests.RequestException:
+            raise
+        except OSError as error:  # the bundle of authorities is not there
+            raise RefusedError("NetBox", str(error), url) from None
         if answer.is_redirect:
             raise RefusedError(
                 "NetBox",

@@ -291,7 +291,7 @@ def _svi_changes(state: SwitchState, target: SwitchState, names: Names) -> Itera
 
 
 def _svi_shown(svi: SviState | None) -> str | None:
-    return None if svi is None else ", ".join((*svi.addresses, *svi.virtual_addresses))
+    return None if svi is None else svi.shown
 
 
 def _global_changes(state: SwitchState, target: SwitchState) -> Iterator[Change]:

@@ -63,6 +63,11 @@ class SviState(Held):
     virtual_addresses: tuple[str, ...] = ()
     other: tuple[str, ...] = ()
 
+    @property
+    def shown(self) -> str:
+        """All its addresses, for a person."""
+        return ", ".join((*self.addresses, *self.virtual_addresses))
+
 
 class SwitchState(Held):
     """The declared scope of one switch.

@@ -17,6 +17,7 @@ from pinion.drivers.cluster import (
     ClusterError,
     ClusterUnreachableError,
 )
+from pinion.drivers.kubeconfig import is_text
 from pinion.provider.plugin import (
     UNKNOWN,
     Call,
@@ -99,7 +100,7 @@ class Connector:
 
     def _path(self, kubeconfig: str) -> Path:
         """A kubeconfig's path; its text is put into a file that only we can read and that goes with us."""
-        if "\n" not in kubeconfig.strip() and not kubeconfig.lstrip().startswith("{"):
+        if not is_text(kubeconfig):
             return Path(kubeconfig).expanduser()
         if self._private is None:
             self._private = Path(tempfile.mkdtemp(prefix="pinion-kubernetes-"))

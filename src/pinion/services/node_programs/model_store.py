@@ -207,7 +207,7 @@ class Store:
             previous = self.used(model.name, "previous")
             if attempt == 2 or previous in {None, self.used(model.name), model.file}:
                 raise RefusedError(
-                    f"needs {mib(model.size)}, but {why}: raise concerns.model_store.budget, or free the disk"
+                    f"needs {mib(model.size)}, but {why}: raise concerns.model_store.budget_mib, or free the disk"
                 )
             say(f"{model.name}: gives up its previous file for the new one: {why}")
             (self.folder / model.name / "previous").unlink()
