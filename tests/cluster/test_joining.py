@@ -18,7 +18,7 @@ from unit.hosts.sites import DC, REPOSITORY
 from pinion.drivers.hosts.joining import ACCESS, LIFETIME, VARIABLE, JoinError, cluster_authority, cluster_token
 from pinion.lab.cluster.standalone import StandaloneCluster
 from pinion.lab.state import cache_root
-from pinion.plan.concerns.edge_cluster import CONFIG_FILE, JOIN_FILE, bootstrap
+from pinion.plan.joining import CONFIG_FILE, JOIN_FILE, bootstrap
 from pinion.plan.model import DeviceKind
 
 BIN = cache_root() / "bin"
