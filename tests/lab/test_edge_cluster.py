@@ -1,5 +1,5 @@
-"""Pis that join the cluster by the concern `edge_cluster` and serve there, and a GPU server that joins by `kube_node`: a real API server that
-approves and signs, real kubelets in three machines, and llama.cpp's server as a pod of the Pis; and back when the concerns go.
+"""Pis that join the cluster by the concern `edge_cluster` and serve there, and a GPU server that joins by `kube_node`: a real API server
+that approves and signs, real kubelets in three machines, and llama.cpp's server as a pod of the Pis; and back when the concerns go.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import yaml
 from lab.hosts_rack import REPOSITORY, kill_tree
 from lab.serving_rack import ServingRack, reference, until
 
+from pinion.drivers.hosts.approving import SIGNER
 from pinion.drivers.hosts.joining import GROUP
 from pinion.lab.images.own import PAUSE
 from pinion.lab.state import cache_root
@@ -160,14 +161,16 @@ def test_the_gpu_server_is_ready_with_its_taint_and_runs_only_what_tolerates_it(
 
 
 def test_each_asked_for_its_own_certificate_and_the_cluster_signed_it(rack: JoiningRack) -> None:
-    requests = rack.objects("csr")
-    signed = [entry for entry in requests if entry["status"].get("certificate")]
-    assert {entry["spec"]["signerName"] for entry in signed} == {"kubernetes.io/kube-apiserver-client-kubelet"}
-    assert len(signed) == len(NODES)
-    for entry in signed:
+    signed = [entry for entry in rack.objects("csr") if entry["status"].get("certificate")]
+    nodes = [entry for entry in signed if entry["spec"]["signerName"] == "kubernetes.io/kube-apiserver-client-kubelet"]
+    assert len(nodes) == len(NODES)
+    for entry in nodes:
         assert entry["spec"]["username"].startswith("system:bootstrap:")
         assert GROUP in entry["spec"]["groups"]
         assert [condition["type"] for condition in entry["status"]["conditions"]] == ["Approved"]
+    serving = [entry for entry in signed if entry["spec"]["signerName"] == SIGNER]
+    assert {entry["spec"]["username"] for entry in serving} == {f"system:node:{name}" for name in NODES}
+    assert len(nodes) + len(serving) == len(signed)
     ca = rack.store.root / "pki/kubernetes/ca.crt"
     for name in NODES:
         certificate = rack.on(name, f"openssl x509 -in {CERTIFICATE}")
@@ -212,10 +215,14 @@ def test_each_serves_as_a_pod_of_its_kubelet(rack: JoiningRack) -> None:
         answer = rack.ask("mgmt-1", name)
         assert answer["tokens"] == reference(rack)["tokens"]
     assert [entry["status"] for entry in rack.ready(pods)] == ["True", "True"]
-    # The kubelet's own certificate is its own, and the lab's API server verifies kubelets: as the page says.
-    config = json.loads(rack.store.endpoints.read_text())["kubernetes"]["admin_kubeconfig"]
-    logs = rack.inside("kubectl", "--kubeconfig", str(config), "logs", "edge-runtime-pi-01", expect=1)
-    assert "x509" in logs.stderr
+
+
+def test_logs_and_exec_reach_the_pods_of_every_node(rack: JoiningRack) -> None:
+    """The lab's API server verifies who serves as a node."""
+    for name in ("pi-01", "pi-02"):
+        assert "listening" in rack.kubectl("logs", f"edge-runtime-{name}")
+        assert rack.kubectl("exec", f"edge-runtime-{name}", "--", "/usr/bin/id", "-u") == "65532\n"
+    rack.kubectl("logs", "probe")
 
 
 def test_it_serves_again_when_it_was_killed_even_while_nobody_reaches_the_cluster(rack: JoiningRack) -> None:

@@ -1,7 +1,8 @@
 """How a host becomes a node of the site's cluster, by whichever concern (`edge_cluster`, `kube_node`): all that it gets for that. Pure.
 
-The node's key is made on it and never leaves. It is let in by a token that the operator's machine makes for this one host, which counts
-for minutes and lies in memory; from then on the kubelet renews its own certificate. Labels and taints are those of the plan's node.
+The node's keys are made on it and never leave. It is let in by a token that the operator's machine makes for this one host, which counts
+for minutes and lies in memory; from then on the kubelet renews its own certificate. The certificate that it serves with it asks the cluster
+for too, and the operator's machine approves it. Labels and taints are those of the plan's node.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ from pinion.plan import kubelet
 from pinion.plan.cluster import NODE_TAINTS, own_labels, server_url
 from pinion.plan.context import HostContext
 from pinion.plan.kubelet import CONFIG_FOLDER, CONTAINERD_UNIT, UNIT
-from pinion.plan.model import Concern, HostClaim, HostDirectory, HostFile, HostMaterial, HostPlan, HostSysctl, HostUnit
+from pinion.plan.model import (
+    Concern,
+    HostApproval,
+    HostClaim,
+    HostDirectory,
+    HostFile,
+    HostMaterial,
+    HostPlan,
+    HostSysctl,
+    HostUnit,
+)
 from pinion.plan.programs import AS_PLANNED, program_file, program_path
 from pinion.plan.texts import sysctl_lines, unit_text
 from pinion.site.node_concerns import Joining
@@ -28,18 +39,20 @@ KUBECONFIG = f"{kubelet.DATA}/kubeconfig"
 #: Where the kubelet keeps its key and the certificate that it asked for, and the link to what is in use.
 PKI = f"{kubelet.DATA}/pki"
 CERTIFICATE = f"{PKI}/kubelet-client-current.pem"
+#: The same of the certificate that it serves with.
+SERVING = f"{PKI}/kubelet-server-current.pem"
 #: What a node that leaves has to forget.
 SECRETS = (BOOTSTRAP_FILE, PKI, KUBECONFIG)
 #: Where Kubernetes' Debian package `kubelet` puts it, and where one that is fetched lies.
 PACKAGED, FETCHED = "/usr/bin/kubelet", "/var/lib/pinion-kubelet/kubelet"
 #: containerd's images and containers.
 _IMAGES = "/var/lib/containerd"
-#: The kubelet's API (Kubernetes: ports and protocols).
-_PORT = 10250
 #: Seconds from the kubelet's start to its certificate at most: a request, an approval and a signature, each by a loop of its own.
 _JOIN = 90
 #: Seconds that a claim gives a kubelet that has just been started.
 _PATIENCE = 90
+#: Seconds from there to its request for a certificate to serve with: it makes a key, and its node must know its addresses.
+_ASK = 30
 
 _SYSCTLS = (
     HostSysctl(
@@ -116,6 +129,12 @@ def joined(
         ),
         sysctls=_SYSCTLS,
         units=(HostUnit(name=UNIT, enabled=True, active=True),),
+        approval=HostApproval(
+            server=server,
+            node=host.name,
+            addresses=(_address(host),),
+            asks=f"{program_path(PROGRAM)} asks --wait {_ASK}",
+        ),
         claims=_claims(host),
     )
 
@@ -131,6 +150,8 @@ def configuration(host: HostContext, settings: Joining) -> dict[str, object]:
         "authorization": {"mode": "Webhook"},
         "readOnlyPort": 0,
         "rotateCertificates": True,
+        # asks the cluster for the certificate that it serves with, instead of signing one itself that nobody can verify
+        "serverTLSBootstrap": True,
         "tlsMinVersion": "VersionTLS13",
         "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
         # systemd owns the control groups, and so does containerd's runc
@@ -167,6 +188,8 @@ def _join(host: HostContext, settings: Joining, server: str) -> str:
         "node": host.name,
         "authority": CA_FILE,
         "certificate": CERTIFICATE,
+        "serving": SERVING,
+        "address": _address(host),
         "bootstrap": BOOTSTRAP_FILE,
         "labels": own_labels(host.kind),
         "taints": _taints(host),
@@ -174,6 +197,10 @@ def _join(host: HostContext, settings: Joining, server: str) -> str:
         "source": None if settings.source is None else settings.source.model_dump(mode="json"),
     }
     return json.dumps(wanted, indent=1) + "\n"
+
+
+def _address(host: HostContext) -> str:
+    return (host.device.primary_address or "").partition("/")[0]
 
 
 def _taints(host: HostContext) -> list[dict[str, object]]:
@@ -185,7 +212,6 @@ def _sysctl_file(name: str) -> str:
 
 
 def _unit(host: HostContext, name: str, settings: Joining, pods: str | None) -> str:
-    address = (host.device.primary_address or "").partition("/")[0]
     labels = ",".join(f"{key}={value}" for key, value in own_labels(host.kind).items())
     words = [
         kubelet_program(settings),
@@ -195,7 +221,7 @@ def _unit(host: HostContext, name: str, settings: Joining, pods: str | None) -> 
         f"--kubeconfig={KUBECONFIG}",
         f"--cert-dir={PKI}",
         f"--hostname-override={host.name}",
-        f"--node-ip={address}",
+        f"--node-ip={_address(host)}",
         f"--node-labels={labels}",
     ]
     program = program_path(PROGRAM)
@@ -246,13 +272,12 @@ def _gone(pods: str | None) -> str:
 
 
 def _claims(host: HostContext) -> tuple[HostClaim, ...]:
-    address = (host.device.primary_address or "").partition("/")[0]
-    shown = f"[{address}]" if ":" in address else address
+    program = program_path(PROGRAM)
     return (
         HostClaim(
             name="node",
             claim="the cluster says of this node that it is Ready, with the planned labels and taints",
-            command=f"{program_path(PROGRAM)} --check --wait {_PATIENCE} 2>&1 && echo {AS_PLANNED}",
+            command=f"{program} --check --wait {_PATIENCE} 2>&1 && echo {AS_PLANNED}",
             expected=AS_PLANNED,
         ),
         HostClaim(
@@ -276,8 +301,9 @@ def _claims(host: HostContext) -> tuple[HostClaim, ...]:
         ),
         HostClaim(
             name="strangers",
-            claim="the kubelet answers whoever shows no certificate with status",
-            command=f"/usr/bin/python3 -I {program_path(PROGRAM)} stranger https://{shown}:{_PORT}/pods",
+            claim="the kubelet serves with a certificate of the cluster's authority, good for a week yet, and answers whoever shows none "
+            "with status",
+            command=f"{program} stranger --wait {_PATIENCE} 2>&1",
             expected="401",
         ),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from . import engine, wanted
@@ -51,7 +52,8 @@ def answer(request: Mapping[str, Any], machine: Machine) -> engine.Report:
     if action == "apply":
         if needs := engine.needed(machine, asked):
             return engine.Report((), needs=needs)
-        return engine.converge(machine, asked, wait=wait, who=who, whole=whole, name=run)
+        done = engine.converge(machine, asked, wait=wait, who=who, whole=whole, name=run)
+        return replace(done, asks=_asking(machine, request))
     if action == "undo":
         return engine.undo(machine, names, wait=wait, who=who, name=run)
     if action == "back":
@@ -60,6 +62,12 @@ def answer(request: Mapping[str, Any], machine: Machine) -> engine.Report:
         engine.confirm(machine, names, wait=wait, who=who)
         return engine.Report(())
     raise wanted.BadRequestError(f"unknown action {action!r}")
+
+
+def _asking(machine: Machine, request: Mapping[str, Any]) -> tuple[str, ...]:
+    """The concerns of *request* whose host waits for an approval."""
+    stated = ((concern["name"], concern.get("approval")) for concern in request.get("concerns", ()))
+    return tuple(name for name, approval in stated if approval and machine.commands.holds(approval["asks"]))
 
 
 def main() -> int:
