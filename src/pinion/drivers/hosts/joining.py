@@ -127,7 +127,7 @@ def kubeconfig(server: str, variables: Mapping[str, str]) -> Kubeconfig:
     stated = variables.get(VARIABLE)
     if not stated:
         raise JoinError(
-            f"hosts join the cluster at {server}: name a kubeconfig for it with {VARIABLE}; docs/concerns/edge_cluster.md"
+            f"hosts join the cluster at {server}: name a kubeconfig for it with {VARIABLE}; docs/joining.md"
         )
     import yaml  # only here: `lab exec` asks this module for a name, and is to be quick
 

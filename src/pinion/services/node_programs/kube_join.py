@@ -94,8 +94,7 @@ def lacking(config: Config) -> str | None:
     """None when the kubelet's certificate is good, else why not."""
     if not config.certificate.exists():
         return f"there is no {config.certificate}"
-    verify = ("verify", "-purpose", "sslclient", "-CAfile", str(config.authority), str(config.certificate))
-    done = _openssl(*verify)
+    done = _verify(config, "sslclient", config.certificate)
     if done.returncode != 0:
         words = (done.stderr or done.stdout).strip().splitlines()
         return f"{config.certificate}: {words[-1] if words else 'openssl refuses it'}"
@@ -104,6 +103,11 @@ def lacking(config: Config) -> str | None:
     if names != [f"system:node:{config.node}"]:
         return f"{config.certificate} is made out to {', '.join(names) or 'nobody'}"
     return None
+
+
+def _verify(config: Config, purpose: str, certificate: Path) -> subprocess.CompletedProcess[str]:
+    """What openssl says of *certificate*: whether the cluster's authority has signed it for *purpose*, and it has not run out."""
+    return _openssl("verify", "-purpose", purpose, "-CAfile", str(config.authority), str(certificate))
 
 
 def _openssl(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -260,10 +264,7 @@ def asks(config: Config, wait: float) -> int:
     """0 when somebody is to approve a certificate for the kubelet to serve with. It waits for the request only where there is none yet."""
     if lacking(config) is not None:
         return 1  # who is no node may ask for nothing
-    good = (
-        _openssl("verify", "-purpose", "sslserver", "-CAfile", str(config.authority), str(config.serving)).returncode
-        == 0
-    )
+    good = _verify(config, "sslserver", config.serving).returncode == 0
     if good and _age(config.serving) < RENEWED_FROM:
         return 1
     deadline = time.monotonic() + (0 if good else wait)
@@ -318,6 +319,9 @@ def _met(config: Config) -> int:
             )
         connection.request("GET", "/pods")
         return connection.getresponse().status
+    except ssl.SSLError as error:
+        hint = "if nobody has approved yet what it serves with, run Pinion again"
+        raise ProblemError(f"the kubelet at {config.address}: {error}; {hint}") from None
     except (OSError, http.client.HTTPException) as error:
         raise ProblemError(f"the kubelet at {config.address}: {error}") from None
     finally:
