@@ -17,6 +17,7 @@ import pytest
 import yaml
 from lab.hosts_rack import REPOSITORY, kill_tree
 from lab.serving_rack import ServingRack, reference, until
+from lab.small_rack import GPU
 
 from pinion.drivers.hosts.approving import SIGNER
 from pinion.drivers.hosts.joining import GROUP
@@ -36,14 +37,6 @@ pytestmark = [
 
 POD = "app.kubernetes.io/name=edge-runtime"
 SERVER = "nv-1"
-GPU_SERVER = {
-    "platform": "lab",
-    "profile": "lab-gpu-server",
-    "rack": "r1",
-    "unit": 8,
-    "network": "control",
-    "port": "tor-1 Ethernet9",
-}
 NODES = ("nv-1", "pi-01", "pi-02")
 
 
@@ -68,8 +61,7 @@ class JoiningRack(ServingRack):
         made = super().make(folder, name)
         rack = cls(made.instance, made.folder)
         stated = yaml.safe_load(rack.site.read_text())
-        stated["kubernetes"] = {"control_plane": "mgmt-1"}
-        stated["gpu_servers"] = {SERVER: GPU_SERVER}
+        stated |= yaml.safe_load(GPU)
         stated["concerns"] |= {NAME: {"pause": PAUSE}, "container_runtime": {}, "kube_node": {"join": {}}}
         rack.site.write_text(yaml.safe_dump(stated, sort_keys=False))
         return rack

@@ -26,7 +26,7 @@ from pinion.plan.model import (
     HostUnit,
 )
 from pinion.plan.programs import AS_PLANNED, program_file, program_path
-from pinion.plan.texts import sysctl_lines, unit_text
+from pinion.plan.texts import kept_by, sysctl_lines, unit_text
 from pinion.site.node_concerns import Joining
 
 PROGRAM = "kube_join"
@@ -41,6 +41,8 @@ PKI = f"{kubelet.DATA}/pki"
 CERTIFICATE = f"{PKI}/kubelet-client-current.pem"
 #: The same of the certificate that it serves with.
 SERVING = f"{PKI}/kubelet-server-current.pem"
+#: A drop-in of the package `kubeadm`, which would start the kubelet its own way; ours of that name is read instead of it.
+KUBEADM_FILE = f"/etc/systemd/system/{UNIT}.d/10-kubeadm.conf"
 #: What a node that leaves has to forget.
 SECRETS = (BOOTSTRAP_FILE, PKI, KUBECONFIG)
 #: Where Kubernetes' Debian package `kubelet` puts it, and where one that is fetched lies.
@@ -120,6 +122,7 @@ def joined(
                 unless=f"{program_path(PROGRAM)} good",
                 restart=(UNIT,),
             ),
+            HostFile(path=KUBEADM_FILE, content=f"{kept_by(name)}\n", restart=(UNIT,)),
             HostFile(
                 path=f"/etc/systemd/system/{UNIT}",
                 content=_unit(host, name, settings, pods),
