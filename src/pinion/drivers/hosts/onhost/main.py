@@ -52,8 +52,9 @@ def answer(request: Mapping[str, Any], machine: Machine) -> engine.Report:
     if action == "apply":
         if needs := engine.needed(machine, asked):
             return engine.Report((), needs=needs)
+        asking = [(name, command) for data in request["concerns"] for name, command in wanted.asks(data)]
         done = engine.converge(machine, asked, wait=wait, who=who, whole=whole, name=run)
-        return replace(done, asks=_asking(machine, request))
+        return replace(done, asks=tuple(name for name, command in asking if machine.commands.holds(command)))
     if action == "undo":
         return engine.undo(machine, names, wait=wait, who=who, name=run)
     if action == "back":
@@ -62,12 +63,6 @@ def answer(request: Mapping[str, Any], machine: Machine) -> engine.Report:
         engine.confirm(machine, names, wait=wait, who=who)
         return engine.Report(())
     raise wanted.BadRequestError(f"unknown action {action!r}")
-
-
-def _asking(machine: Machine, request: Mapping[str, Any]) -> tuple[str, ...]:
-    """The concerns of *request* whose host waits for an approval."""
-    stated = ((concern["name"], concern.get("approval")) for concern in request.get("concerns", ()))
-    return tuple(name for name, approval in stated if approval and machine.commands.holds(approval["asks"]))
 
 
 def main() -> int:
