@@ -13,6 +13,7 @@ from unit.hosts.nodes import JOINED, JOINING, concern, file, starts, stated
 from unit.hosts.sites import DC
 from unit.hosts.test_cpu_isolation_plan import boot
 
+from pinion.lab.pki import authority
 from pinion.plan import Plan, numa
 from pinion.plan.concerns.kube_node import CONFIG_FILE, CONFIG_FOLDER, DEFAULTS_FILE
 from pinion.plan.joining import BOOTSTRAP_FILE, CA_FILE, FETCHED, JOIN_FILE, PACKAGED, SECRETS, joined_by
@@ -190,3 +191,28 @@ def test_a_real_kubelet_takes_the_file(tmp_path: Path, alone: bool) -> None:
 )
 def test_a_real_kubelet_would_tell_a_wrong_one(tmp_path: Path, change: dict[str, Any], alone: bool, said: str) -> None:
     assert said in kubelet(tmp_path, change, alone=alone)
+
+
+@needs_kubelet
+@pytest.mark.parametrize("label", ["", "kubernetes.io/nvlink=true"])
+def test_a_real_kubelet_starts_as_the_unit_says_and_with_no_label_of_kubernetes_own(tmp_path: Path, label: str) -> None:
+    entry = concern(joined({}), GPU, "kube_node")
+    for entry_file in (file(entry, JOINING_CONFIG), file(entry, CONFIG_FILE)):
+        path = tmp_path / entry_file.path.removeprefix("/")
+        path.parent.mkdir(parents=True)
+        ours = json.loads(entry_file.content)
+        if path.suffix == ".json":
+            ours["authentication"]["x509"]["clientCAFile"] = str(authority(tmp_path, "kubernetes").certificate)
+            ours["failCgroupV1"] = False
+        path.write_text(json.dumps(ours))
+    words = [
+        word.replace("=/", f"={tmp_path}/") + (f",{label}" if label and "labels" in word else "")
+        for word in starts(entry)
+    ]
+    command = ["unshare", "-n", "-m", str(KUBELET), *words[1:], f"--root-dir={tmp_path}/root"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode != 0
+    wrong = "--node-labels in the 'kubernetes.io' namespace" in done.stderr
+    assert wrong is bool(label)
+    assert (f"{tmp_path}{BOOTSTRAP_FILE}" in done.stderr) is not wrong, "it has read all but the token"
+    assert "strict decoding" not in done.stderr
