@@ -54,7 +54,7 @@ _JOIN = 90
 #: Seconds that a claim gives a kubelet that has just been started.
 _PATIENCE = 90
 #: Seconds from there to its request for a certificate to serve with: it makes a key, and its node must know its addresses.
-_ASK = 30
+_ASK = 40
 
 _SYSCTLS = (
     HostSysctl(

@@ -18,6 +18,7 @@ from unit.hosts.kubelet_requests import request, waiting
 from unit.hosts.sites import REPOSITORY
 
 from pinion.drivers.hosts.answers import HostResult, collect
+from pinion.drivers.hosts.approving import NOTE
 from pinion.drivers.hosts.bundle import COMMAND, standard_input
 from pinion.plan.model import Concern, HostApproval, HostDirectory, HostFile, HostKernelArgument, HostMaterial
 
@@ -341,5 +342,5 @@ def test_what_a_host_waits_for_is_approved_where_the_plan_says_it(tmp_path: Path
     refused = bench.converge(by, other, expect={"ansible": 2, "pyinfra": 1}[by], **named)
     bench.then(f"test ! -e {tmp_path}/approved")
     bench.run()
-    assert (bench.subjects(approved), bench.result(approved).notes) == (["first /run/t/a.conf"], ["approved csr-1"])
+    assert (bench.subjects(approved), bench.result(approved).notes) == (["first /run/t/a.conf"], [NOTE])
     assert "csr-2 is for DNS here, IP 10.1.2.4, planned DNS here, IP 10.1.2.5" in bench.result(refused).errors[0]

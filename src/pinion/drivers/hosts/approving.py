@@ -20,6 +20,8 @@ from pinion.drivers.hosts.joining import JoinError, Run, kubeconfig, kubectl
 from pinion.plan.model import HostApproval
 
 SIGNER = "kubernetes.io/kubelet-serving"
+#: What a run says of a host where something was approved; the same for all, so that many hosts are one line.
+NOTE = "the certificate that its kubelet serves with is approved"
 #: Kubernetes' group of kubelets.
 _NODES = "system:nodes"
 #: What such a certificate is for (Kubernetes documentation, Certificates and Certificate Signing Requests, "Kubernetes signers").

@@ -62,14 +62,14 @@ def approved(request: Mapping[str, Any], answer: Mapping[str, Any], variables: M
     stated = [concern["approval"] for concern in request["concerns"] if concern["name"] in asking]
     if not stated or "error" in answer:
         return answer
-    from pinion.drivers.hosts.approving import approve
+    from pinion.drivers.hosts.approving import NOTE, approve
     from pinion.drivers.hosts.joining import JoinError
     from pinion.plan.model import HostApproval
 
     notes = list(answer["notes"])
     for entry in stated:
         try:
-            notes += [f"approved {name}" for name in approve(HostApproval.model_validate(entry), variables)]
+            notes += [NOTE] if approve(HostApproval.model_validate(entry), variables) else []
         except JoinError as error:
             return {**answer, "error": str(error)}
     return {**answer, "notes": notes}
