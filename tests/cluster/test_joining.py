@@ -235,9 +235,8 @@ def test_the_operator_approves_what_a_node_serves_with_and_the_cluster_signs_it(
 
 def test_an_operator_may_approve_nothing_else(joined: StandaloneCluster) -> None:
     who = operator(joined)[VARIABLE]
-    asked = signing_request(
-        "a-client", request("pi-01", [], []), signerName="kubernetes.io/kube-apiserver-client-kubelet"
-    )
+    somebody = request("pi-01", [], [], user="somebody", organisation="anybody")
+    asked = signing_request("a-client", somebody, signerName="kubernetes.io/kube-apiserver-client")
     asked["spec"]["usages"] = ["digital signature", "client auth"]
     kubectl(joined, "create", "-f", "-", given=json.dumps(asked))
     command = ["kubectl", f"--kubeconfig={who}", "certificate", "approve", "a-client"]
