@@ -12,7 +12,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 
 from pinion.drivers.hosts.bundle import COMMAND, standard_input
-from pinion.drivers.hosts.requests import WAIT, UnknownConcernError, answered, selection, task, who
+from pinion.drivers.hosts.requests import WAIT, UnknownConcernError, answered, approved, selection, task, who
 from pinion.drivers.identity.place import AuthorityError
 
 #: Tags of Ansible's own that name no concern.
@@ -44,6 +44,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             return result
         if "error" not in answer and answer["confirm"] and not self._task.check_mode:
             answer.update(self._confirm(answer["confirm"]))
+        answer = dict(approved(asked, answer, os.environ))
         if "error" in answer:
             result.update(failed=True, msg=answer["error"])
             return result

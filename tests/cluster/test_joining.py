@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import socket
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.hosts.kubelet_requests import request, signing_request
 from unit.hosts.nodes import JOINED, concern, file, stated
 from unit.hosts.sites import DC, REPOSITORY
 
+from pinion.drivers.hosts.approving import approve
 from pinion.drivers.hosts.joining import ACCESS, LIFETIME, VARIABLE, JoinError, cluster_authority, cluster_token
 from pinion.lab.cluster.standalone import StandaloneCluster
 from pinion.lab.state import cache_root
-from pinion.plan.concerns.edge_cluster import CONFIG_FILE, JOIN_FILE, bootstrap
-from pinion.plan.model import DeviceKind
+from pinion.plan.joining import CONFIG_FILE, JOIN_FILE, bootstrap
+from pinion.plan.model import DeviceKind, HostApproval
 
 BIN = cache_root() / "bin"
 PROGRAM = REPOSITORY / "src/pinion/services/node_programs/kube_join.py"
@@ -170,6 +174,74 @@ def test_a_real_kubelet_gets_its_certificate_and_the_token_goes(joined: Standalo
     kubectl(joined, "patch", "node", "pi-01", "--subresource=status", "--type=json", "-p", json.dumps(ready))
     done = program(tmp_path, "--check")
     assert (done.returncode, done.stdout) == (0, "")
+
+
+# --- the certificate that it serves with ------------------------------------------------------------------------------
+
+
+def operator(cluster: StandaloneCluster) -> dict[str, str]:
+    """The environment of somebody who may do what the administrator allows operators, and no more."""
+    binding = [
+        "clusterrolebinding",
+        "pinion:operator",
+        "--clusterrole=pinion:operator",
+        "--user=operator",
+        "--dry-run=client",
+    ]
+    kubectl(cluster, "apply", "--server-side", "-f", "-", given=kubectl(cluster, "create", *binding, "--output=json"))
+    return {VARIABLE: str(cluster.kubeconfig_of("operator"))}
+
+
+def asks_to_serve(cluster: StandaloneCluster, name: str, node: str, address: str) -> None:
+    """Have the kubelet of *node* ask for a certificate to serve with."""
+    stated = signing_request(name, request(node, [node], [address]))
+    who = cluster.kubeconfig_of(f"system:node:{node}", "system:nodes")
+    command = ["kubectl", f"--kubeconfig={who}", "create", "-f", "-"]
+    subprocess.run(command, input=json.dumps(stated), capture_output=True, text=True, check=True, timeout=60)
+
+
+def test_the_operator_approves_what_a_node_serves_with_and_the_cluster_signs_it(
+    joined: StandaloneCluster, tmp_path: Path
+) -> None:
+    placed(tmp_path, joined, "abcdef.0123456789abcdef")
+    told = json.loads((tmp_path / "kube-join.json").read_text())
+    pki = tmp_path / "pki"
+    pki.mkdir()
+    own = joined.credentials.user("system:node:pi-01", "system:nodes")
+    (pki / "kubelet-client-current.pem").write_bytes(own.certificate.read_bytes() + own.key.read_bytes())
+    (tmp_path / "kube-join.json").write_text(json.dumps({**told, "serving": f"{pki}/server.pem"}))
+    wanted = HostApproval(server=joined.server, node="pi-01", addresses=(told["address"],), asks="true")
+    asks_to_serve(joined, "another", "pi-02", "10.0.0.2")
+    assert program(tmp_path, "asks").returncode == 1, "nobody asks but its neighbour"
+    assert approve(wanted, operator(joined)) == ()
+
+    asks_to_serve(joined, "too-much", "pi-01", "10.0.0.1")
+    assert program(tmp_path, "asks").returncode == 0
+    with pytest.raises(JoinError, match=r"too-much is for DNS pi-01, IP 10\.0\.0\.1, planned"):
+        approve(wanted, operator(joined))
+
+    asks_to_serve(joined, "as-planned", "pi-01", told["address"])
+    assert approve(wanted, operator(joined)) == ("as-planned",)
+    deadline = time.monotonic() + 30
+    signed = ""
+    while not signed:
+        assert time.monotonic() < deadline, "nobody signs"
+        signed = json.loads(kubectl(joined, "get", "csr", "as-planned", "-o", "json"))["status"].get("certificate", "")
+    (pki / "server.pem").write_bytes(base64.b64decode(signed))
+    assert program(tmp_path, "asks").returncode == 1, "it has what it needs, whatever else waits"
+    left = [entry for entry in json.loads(kubectl(joined, "get", "csr", "-o", "json"))["items"] if not entry["status"]]
+    assert {"another", "too-much"} <= {entry["metadata"]["name"] for entry in left}
+
+
+def test_an_operator_may_approve_nothing_else(joined: StandaloneCluster) -> None:
+    who = operator(joined)[VARIABLE]
+    somebody = request("pi-01", [], [], user="somebody", organisation="anybody")
+    asked = signing_request("a-client", somebody, signerName="kubernetes.io/kube-apiserver-client")
+    asked["spec"]["usages"] = ["digital signature", "client auth"]
+    kubectl(joined, "create", "-f", "-", given=json.dumps(asked))
+    command = ["kubectl", f"--kubeconfig={who}", "certificate", "approve", "a-client"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, "forbidden" in done.stderr) == (1, True)
 
 
 def test_another_nodes_certificate_is_not_good(joined: StandaloneCluster, tmp_path: Path) -> None:

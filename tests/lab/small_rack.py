@@ -35,6 +35,12 @@ management_hosts:
 pis:
   pi: {numbers: 1-2, board: raspberry-pi-5-8gb, rack: r1, platform: lab, network: edge-inference, range: pis, ports: tor-1 Ethernet1-8}
 """
+#: A GPU server and a cluster beside it.
+GPU = """\
+gpu_servers:
+  nv-1: {platform: lab, profile: lab-gpu-server, rack: r1, unit: 8, network: control, port: tor-1 Ethernet9}
+kubernetes: {control_plane: mgmt-1}
+"""
 MACHINES = ("mgmt-1", "pi-01", "pi-02", "tor-1")
 
 

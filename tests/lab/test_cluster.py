@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab.small_rack import SITE, SmallRack, traces
+from lab.small_rack import GPU, SITE, SmallRack, traces
 
 from pinion.lab.state import cache_root
 
@@ -20,11 +20,6 @@ pytestmark = pytest.mark.lab
 
 HERE = Path(__file__).parent
 CHART = HERE.parents[1] / "charts" / "hello"
-GPU = """\
-gpu_servers:
-  nv-1: {platform: lab, profile: lab-gpu-server, rack: r1, unit: 8, network: control, port: tor-1 Ethernet9}
-kubernetes: {control_plane: mgmt-1}
-"""
 #: The site's machines that are nodes.
 NODES = {"nv-1", "pi-01", "pi-02"}
 KERNEL = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")

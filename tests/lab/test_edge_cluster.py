@@ -1,5 +1,5 @@
-"""Pis that join the cluster by the concern `edge_cluster` and serve there: a real API server that approves and signs, real kubelets in two
-machines, and llama.cpp's server as a pod of theirs; and back to a service of systemd when the concern goes.
+"""Pis that join the cluster by the concern `edge_cluster` and serve there, and a GPU server that joins by `kube_node`: a real API server
+that approves and signs, real kubelets in three machines, and llama.cpp's server as a pod of the Pis; and back when the concerns go.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ import pytest
 import yaml
 from lab.hosts_rack import REPOSITORY, kill_tree
 from lab.serving_rack import ServingRack, reference, until
+from lab.small_rack import GPU
 
+from pinion.drivers.hosts.approving import SIGNER
 from pinion.drivers.hosts.joining import GROUP
 from pinion.lab.images.own import PAUSE
 from pinion.lab.state import cache_root
-from pinion.plan.concerns.edge_cluster import BOOTSTRAP_FILE, CERTIFICATE, CONFIG_FILE, JOIN_FILE, NAME
+from pinion.plan.concerns.edge_cluster import NAME
 from pinion.plan.concerns.edge_runtime import POD_FILE, SERVICE
 from pinion.plan.edge_pod import PODS
+from pinion.plan.joining import BOOTSTRAP_FILE, CERTIFICATE, CONFIG_FILE, JOIN_FILE
 from pinion.plan.kubelet import DATA, UNIT
 
 pytestmark = [
@@ -33,11 +36,23 @@ pytestmark = [
 ]
 
 POD = "app.kubernetes.io/name=edge-runtime"
+SERVER = "nv-1"
+NODES = ("nv-1", "pi-01", "pi-02")
+
+
+#: A pod for whom the GPU server's taint is no obstacle.
+_TOLERANT = {
+    "apiVersion": "v1",
+    "spec": {
+        "nodeSelector": {"gpu": "nvlink"},
+        "tolerations": [{"key": "special", "operator": "Equal", "value": "true", "effect": "NoSchedule"}],
+    },
+}
 
 
 @dataclass(frozen=True)
 class JoiningRack(ServingRack):
-    """A control plane on the management host, and two Pis that no lab has made nodes."""
+    """A control plane on the management host, and two Pis and a GPU server that no lab has made nodes."""
 
     PARTS = "switch,cluster,models"
 
@@ -46,8 +61,8 @@ class JoiningRack(ServingRack):
         made = super().make(folder, name)
         rack = cls(made.instance, made.folder)
         stated = yaml.safe_load(rack.site.read_text())
-        stated["kubernetes"] = {"control_plane": "mgmt-1"}
-        stated["concerns"][NAME] = {"pause": PAUSE}
+        stated |= yaml.safe_load(GPU)
+        stated["concerns"] |= {NAME: {"pause": PAUSE}, "container_runtime": {}, "kube_node": {"join": {}}}
         rack.site.write_text(yaml.safe_dump(stated, sort_keys=False))
         return rack
 
@@ -67,9 +82,9 @@ class JoiningRack(ServingRack):
         found: Sequence[dict[str, Any]] = json.loads(self.kubectl("get", *what, "-o", "json"))["items"]
         return found
 
-    def joins(self, by: str, name: str) -> int:
-        """Have *name* join, with all checks of the concern held; how many things changed."""
-        answer = self.converge(by, "--limit", name)
+    def joins(self, by: str, *names: str) -> int:
+        """Have *names* join, with all checks of their concerns held; how many things changed."""
+        answer = self.converge(by, "--at-once", *(word for name in names for word in ("--limit", name)))
         assert (answer["failed"], answer["stopped"]) == ([], [])
         return int(answer["changed"])
 
@@ -96,46 +111,59 @@ class JoiningRack(ServingRack):
 
 @pytest.fixture(scope="module")
 def rack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JoiningRack]:
-    """One running instance: pi-01 has joined by Ansible, pi-02 by pyinfra; before, neither had a kubelet.
+    """One running instance: pi-01 has joined by Ansible, pi-02 and nv-1 by pyinfra; before, none had a kubelet.
 
-    Of pi-01 there was a Node object that somebody else had labelled (the stack); of pi-02 there was none.
+    Of pi-01 there was a Node object that somebody else had labelled (the stack); of the others there was none.
     """
     made = JoiningRack.make(tmp_path_factory.mktemp("edge-cluster"), "t-edgek8s")
     try:
         made.up()
-        for name in ("pi-01", "pi-02"):
+        for name in NODES:
             assert (
                 made.on(name, f"systemctl is-active {UNIT}; test -e {CERTIFICATE} && echo there; true") == "inactive\n"
             )
         made.kubectl("label", "node", "pi-01", "edge=pi", "arch=arm64")
-        made.kubectl("delete", "node", "pi-02")
+        made.kubectl("delete", "node", "pi-02", SERVER)
         assert made.joins("ansible", "pi-01") > 0
-        assert made.joins("pyinfra", "pi-02") > 0
+        assert made.joins("pyinfra", "pi-02", SERVER) > 0
         yield made
     finally:
         made.run("down", "--purge", expect=None)
 
 
-def test_both_are_ready_with_the_plans_labels(rack: JoiningRack) -> None:
+def test_all_are_ready_and_the_pis_have_the_plans_labels(rack: JoiningRack) -> None:
     nodes = {item["metadata"]["name"]: item for item in rack.objects("nodes", "-l", "edge=pi,arch=arm64")}
     assert set(nodes) == {"pi-01", "pi-02"}
     for node in nodes.values():
         assert node["status"]["nodeInfo"]["kubeletVersion"] == "v1.34.2"
         assert any(entry["type"] == "Ready" and entry["status"] == "True" for entry in node["status"]["conditions"])
-    rack.checks_hold("pi-01", "pi-02")
+    rack.checks_hold(*NODES)
+
+
+def test_the_gpu_server_is_ready_with_its_taint_and_runs_only_what_tolerates_it(rack: JoiningRack) -> None:
+    (node,) = rack.objects("nodes", "-l", "gpu=nvlink")
+    assert node["metadata"]["name"] == SERVER
+    assert {"key": "special", "value": "true", "effect": "NoSchedule"} in node["spec"]["taints"]
+    assert [entry["status"] for entry in node["status"]["conditions"] if entry["type"] == "Ready"] == ["True"]
+    rack.kubectl("run", "probe", f"--image={PAUSE}", "--restart=Never", f"--overrides={json.dumps(_TOLERANT)}")
+    rack.kubectl("wait", "pod/probe", "--for=condition=Ready", "--timeout=60s")
+    (pod,) = rack.objects("pods", "--field-selector", "metadata.name=probe")
+    assert pod["spec"]["nodeName"] == SERVER
 
 
 def test_each_asked_for_its_own_certificate_and_the_cluster_signed_it(rack: JoiningRack) -> None:
-    requests = rack.objects("csr")
-    signed = [entry for entry in requests if entry["status"].get("certificate")]
-    assert {entry["spec"]["signerName"] for entry in signed} == {"kubernetes.io/kube-apiserver-client-kubelet"}
-    assert len(signed) == 2
-    for entry in signed:
+    signed = [entry for entry in rack.objects("csr") if entry["status"].get("certificate")]
+    nodes = [entry for entry in signed if entry["spec"]["signerName"] == "kubernetes.io/kube-apiserver-client-kubelet"]
+    assert len(nodes) == len(NODES)
+    for entry in nodes:
         assert entry["spec"]["username"].startswith("system:bootstrap:")
         assert GROUP in entry["spec"]["groups"]
         assert [condition["type"] for condition in entry["status"]["conditions"]] == ["Approved"]
+    serving = [entry for entry in signed if entry["spec"]["signerName"] == SIGNER]
+    assert {entry["spec"]["username"] for entry in serving} == {f"system:node:{name}" for name in NODES}
+    assert len(nodes) + len(serving) == len(signed)
     ca = rack.store.root / "pki/kubernetes/ca.crt"
-    for name in ("pi-01", "pi-02"):
+    for name in NODES:
         certificate = rack.on(name, f"openssl x509 -in {CERTIFICATE}")
         said = rack.inside("openssl", "verify", "-CAfile", str(ca), "/dev/stdin", given=certificate).stdout
         assert said.strip().endswith("OK")
@@ -143,10 +171,10 @@ def test_each_asked_for_its_own_certificate_and_the_cluster_signed_it(rack: Join
 
 def test_who_is_there_needs_no_token_and_either_finds_nothing_to_do(rack: JoiningRack) -> None:
     before = sorted(rack.tokens())
-    assert before == ["pi-01", "pi-02"]
+    assert before == sorted(NODES)
     assert rack.joins("pyinfra", "pi-01") == 0
-    assert rack.joins("ansible", "pi-02") == 0
-    answer = rack.converge("ansible", "--limit", "pi-0*", "--check")
+    assert rack.joins("ansible", "pi-02", SERVER) == 0
+    answer = rack.converge("ansible", "--limit", "pi-0*", "--limit", SERVER, "--check")
     assert answer["changed"] == 0
     assert sorted(rack.tokens()) == before
 
@@ -157,7 +185,7 @@ def test_no_token_is_left_anywhere(rack: JoiningRack) -> None:
     decoded = [rack.inside("base64", "-d", given=word).stdout for word in words]
     assert all(len(word) == 16 for word in decoded)
     pattern = "|".join(decoded)
-    for name in ("pi-01", "pi-02"):
+    for name in NODES:
         # the pattern is on the standard input, for the search's own command line must not be what it finds
         places = f"/etc /home /root /run /tmp /var/lib/pinion /var/log {DATA}"
         found = rack.machine(name).run(
@@ -178,10 +206,14 @@ def test_each_serves_as_a_pod_of_its_kubelet(rack: JoiningRack) -> None:
         answer = rack.completion("mgmt-1", name)
         assert answer["tokens"] == reference(rack)["tokens"]
     assert [entry["status"] for entry in rack.ready(pods)] == ["True", "True"]
-    # The kubelet's own certificate is its own, and the lab's API server verifies kubelets: as the page says.
-    config = json.loads(rack.store.endpoints.read_text())["kubernetes"]["admin_kubeconfig"]
-    logs = rack.inside("kubectl", "--kubeconfig", str(config), "logs", "edge-runtime-pi-01", expect=1)
-    assert "x509" in logs.stderr
+
+
+def test_logs_and_exec_reach_the_pods_of_every_node(rack: JoiningRack) -> None:
+    """The lab's API server verifies who serves as a node."""
+    for name in ("pi-01", "pi-02"):
+        assert "listening" in rack.kubectl("logs", f"edge-runtime-{name}")
+        assert rack.kubectl("exec", f"edge-runtime-{name}", "--", "/usr/bin/id", "-u") == "65532\n"
+    rack.kubectl("logs", "probe")
 
 
 def test_it_serves_again_when_it_was_killed_even_while_nobody_reaches_the_cluster(rack: JoiningRack) -> None:
@@ -235,14 +267,15 @@ def test_after_a_power_cut_it_is_a_node_without_being_told(rack: JoiningRack) ->
     assert len(rack.tokens()) == before
 
 
-def test_the_concern_goes_and_the_node_serves_by_systemd(rack: JoiningRack) -> None:
-    rack.without(NAME)
-    assert rack.joins("ansible", "pi-01") > 0
-    assert rack.joins("pyinfra", "pi-01") == 0
+def test_the_concerns_go_and_the_node_serves_by_systemd(rack: JoiningRack) -> None:
+    rack.without(NAME, "kube_node")
+    assert rack.joins("ansible", "pi-01", SERVER) > 0
+    assert rack.joins("pyinfra", "pi-01", SERVER) == 0
     files = f"ls {CONFIG_FILE} {JOIN_FILE} {CERTIFICATE} {POD_FILE} {PODS} 2>/dev/null; find {DATA} -mindepth 1"
     left = f"{files}; pgrep -fa '[k]ubelet --config'; grep -l kubepods /proc/[0-9]*/cgroup; true"
-    assert rack.on("pi-01", left) == ""
-    assert rack.on("pi-01", f"systemctl is-active {UNIT}; true") == "inactive\n"
+    for name in ("pi-01", SERVER):
+        assert rack.on(name, left) == ""
+        assert rack.on(name, f"systemctl is-active {UNIT}; true") == "inactive\n"
     assert rack.process("pi-01") != 0
     assert rack.completion("mgmt-1", "pi-01")["tokens"] == reference(rack)["tokens"]
     deadline = time.monotonic() + 90

@@ -29,8 +29,8 @@ from pinion.drivers.hosts.programs import Program, ProgramError
 from pinion.drivers.hosts.reaching import explain_unreached
 from pinion.plan import Plan
 from pinion.plan import plan as compile_plan
-from pinion.plan.concerns import edge_cluster
 from pinion.plan.hosts import concern_names
+from pinion.plan.joining import joined_by
 from pinion.plan.rollout import waves
 from pinion.site.find import repository
 
@@ -157,12 +157,8 @@ def _know_the_cluster(plan: Plan, hosts: Sequence[str], only: Sequence[str]) -> 
 
     A host whose token then cannot be made says so itself. Raises `ProgramMissingError`.
     """
-    joining = any(
-        edge_cluster.NAME in host.concerns and (not only or edge_cluster.NAME in only)
-        for host in plan.hosts
-        if host.name in set(hosts)
-    )
-    if not joining:
+    joining = {joined_by(host) for host in plan.hosts if host.name in set(hosts)} - {None}
+    if not joining or (only and joining.isdisjoint(only)):
         return
     if shutil.which("kubectl") is None:
         obtain(["kubectl"], lambda line: click.echo(line, err=True))

@@ -22,6 +22,10 @@ NODE_TAINTS: dict[DeviceKind, tuple[Taint, ...]] = {
     DeviceKind.GPU_SERVER: (Taint(key="special", value="true", effect="NoSchedule"),),
 }
 
+#: Namespaces of labels in which a kubelet may give its own node none but a few, and does not start when it is told to (Kubernetes
+#: documentation, NodeRestriction). The stack gives them.
+_KUBERNETES = ("kubernetes.io", "k8s.io")
+
 #: The port that every chart of ours answers HTTP on inside the pod, and the path that its readiness probe asks for.
 SERVICE_PORT = 8080
 PROBE_PATH = "/healthz"
@@ -50,6 +54,16 @@ def server_url(site: Site, devices: Iterable[DevicePlan]) -> str:
     assert site.kubernetes is not None
     control_plane = next(device for device in devices if device.name == site.kubernetes.control_plane)
     return f"https://{host(control_plane.interfaces[1].addresses[0])}:{API_SERVER_PORT}"
+
+
+def own_labels(kind: DeviceKind) -> dict[str, str]:
+    """The labels of a node of *kind* that its own kubelet registers it with."""
+    return {key: value for key, value in NODE_LABELS[kind].items() if not _reserved(key)}
+
+
+def _reserved(label: str) -> bool:
+    namespace = label.rpartition("/")[0]
+    return any(namespace == reserved or namespace.endswith(f".{reserved}") for reserved in _KUBERNETES)
 
 
 def _node(device: DevicePlan) -> NodePlan:

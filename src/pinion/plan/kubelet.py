@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from pinion.plan.model import HostFile, HostModule
+from pinion.plan.texts import kept_by
 
 #: kubelet(1), --config-dir: files that end in ``.conf`` are merged over --config, in lexical order.
 CONFIG_FOLDER = "/etc/kubernetes/kubelet.conf.d"
@@ -13,6 +16,10 @@ DATA = "/var/lib/kubelet"
 CONTAINERD_UNIT = "containerd.service"
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
 CRI = 'plugins."io.containerd.grpc.v1.cri"'
+#: Kernel modules of whoever runs containers.
+CONTAINERD_MODULES = (
+    HostModule(name="overlay", source="Kubernetes documentation, Container Runtimes: images are layers of it"),
+)
 
 
 def configuration(fields: Mapping[str, object]) -> str:
@@ -21,8 +28,23 @@ def configuration(fields: Mapping[str, object]) -> str:
     return json.dumps({**head, **fields}, indent=1) + "\n"
 
 
+def containerd_file(concern: str, lines: Sequence[str]) -> HostFile:
+    """containerd-config.toml(5), version 2: what containerd 1.7 (Debian 13) reads and 2.x still understands. *lines* follow its head."""
+    return HostFile(
+        path=CONTAINERD_CONFIG,
+        content="\n".join([kept_by(concern), "version = 2", "", *lines, ""]),
+        restart=(CONTAINERD_UNIT,),
+        validate_command="containerd --config %s config dump >/dev/null",
+    )
+
+
+def cri(pause: str) -> list[str]:
+    """What containerd does for any kubelet. *pause* is the image of the container that holds a pod's namespaces."""
+    return [f"[{CRI}]", f'sandbox_image = "{pause}"']
+
+
 def network_plugins() -> list[str]:
-    """Where containerd finds network plugins, in a containerd-config.toml(5) of version 2."""
+    """Where containerd finds network plugins."""
     return [
         f"[{CRI}.cni]",
         "# where pod networks and kubernetes-cni put their plugins; Debian's containerd would look in /usr/lib/cni",
@@ -31,7 +53,7 @@ def network_plugins() -> list[str]:
 
 
 def runc() -> list[str]:
-    """The runtime runc in a containerd-config.toml(5) of version 2."""
+    """The runtime runc."""
     return [
         f"[{CRI}.containerd.runtimes.runc]",
         'runtime_type = "io.containerd.runc.v2"',

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from pinion.plan import joining
 from pinion.plan.compile import plan
-from pinion.plan.concerns import edge_cluster, edge_runtime, identity, model_store, site_ca
+from pinion.plan.concerns import edge_cluster, edge_runtime, identity, kube_node, model_store, site_ca
 from pinion.plan.model import HostPlan, Plan
 from pinion.site.model import Site
 
@@ -13,14 +14,14 @@ from pinion.site.model import Site
 NOTES = "/var/lib/pinion"
 HAILO_STORE = "/var/lib/hailo-ollama"
 
-#: Concern to the folders and files that hold its data; *secret* ones are overwritten. The first are the first to go.
-DATA: tuple[tuple[str | None, tuple[str, ...], bool], ...] = (
-    (identity.NAME, (identity.FOLDER, identity.TOKEN_FILE), True),
-    (site_ca.NAME, (site_ca.FOLDER, site_ca.DATA), True),
-    (edge_cluster.NAME, (edge_cluster.BOOTSTRAP_FILE, edge_cluster.PKI, edge_cluster.KUBECONFIG), True),
-    (None, (NOTES,), True),
-    (model_store.NAME, (model_store.FOLDER,), False),
-    (edge_runtime.NAME, (HAILO_STORE,), False),
+#: Concerns to the folders and files that hold their data; *secret* ones are overwritten. The first are the first to go.
+DATA: tuple[tuple[tuple[str, ...], tuple[str, ...], bool], ...] = (
+    ((identity.NAME,), (identity.FOLDER, identity.TOKEN_FILE), True),
+    ((site_ca.NAME,), (site_ca.FOLDER, site_ca.DATA), True),
+    ((edge_cluster.NAME, kube_node.NAME), joining.SECRETS, True),
+    ((), (NOTES,), True),
+    ((model_store.NAME,), (model_store.FOLDER,), False),
+    ((edge_runtime.NAME,), (HAILO_STORE,), False),
 )
 _UNITS = "/etc/systemd/system/"
 
@@ -51,7 +52,7 @@ def staying(site: Site, name: str) -> Plan:
 
 def behind(host: HostPlan) -> Behind:
     """What *host* keeps. Data of concerns that it no longer has is named too: a path that is not there is no mistake."""
-    keepers = [concern for concern, _, _ in DATA if concern is not None]
+    keepers = [concern for concerns, _, _ in DATA for concern in concerns]
     units = tuple(
         file.path.removeprefix(_UNITS)
         for name in keepers

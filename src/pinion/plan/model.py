@@ -302,6 +302,19 @@ class HostMaterial(Planned):
     names: tuple[str, ...] = ()
 
 
+class HostApproval(Planned):
+    """A certificate that the host asks its cluster for and nobody in there judges, so the operator's machine does: at the API server
+    *server*, the kubelet of *node* may serve under that name and at *addresses*, and as nothing else.
+
+    *asks* is a read-only shell command: while it succeeds, the host waits for an answer.
+    """
+
+    server: str
+    node: str
+    addresses: tuple[str, ...]
+    asks: str
+
+
 class HostFile(Planned):
     """A file with its whole content. *mode* is octal text (``0644``).
 
@@ -413,7 +426,7 @@ class Concern(Planned):
     Applied in this order: files *for_packages*, packages, users, directories, files (all validated before the first is placed), kernel
     arguments, the files' *run*, modules, sysctls, units, restarts and reloads. *packages_absent* must not be installed. Of
     *packages_need_reboot*, which are among *packages*, the host says when they come that it needs a reboot, until it had one. *files* are
-    written by rename. *sysctls* are also in one of *files*, for the next boot.
+    written by rename. *sysctls* are also in one of *files*, for the next boot. *approval* is given when all that is done.
     """
 
     name: str
@@ -427,6 +440,7 @@ class Concern(Planned):
     modules: tuple[HostModule, ...] = ()
     sysctls: tuple[HostSysctl, ...] = ()
     units: tuple[HostUnit, ...] = ()
+    approval: HostApproval | None = None
     claims: tuple[HostClaim, ...] = ()
 
     @property

@@ -120,9 +120,55 @@ class Accelerator(Statement):
     """The packages of the accelerator on a Pi's HAT, by its chip. There is nothing to state."""
 
 
-class KubeNode(Statement):
-    """What the kubelets of GPU servers are told beyond their cluster's own configuration. Needs `cpu_isolation`."""
+class ProgramSource(Statement):
+    """Where a program is had from, and how it is known to be the right one."""
 
+    url: ArtefactUrl = says("Its address, such as that of Kubernetes' release binary for the host's architecture.")
+    sha256: Sha256 = says("Its SHA-256, in lower-case hex.")
+
+
+#: An absolute path without anything that a unit file or a shell reads differently.
+ProgramPath = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9][A-Za-z0-9._+-]*)+$", max_length=200)]
+#: registry/repository:tag, or @sha256:digest (OCI distribution specification), all of it stated.
+ImageReference = Annotated[
+    str,
+    StringConstraints(
+        max_length=255,
+        pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9][a-z0-9._-]*)+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}|@sha256:[0-9a-f]{64})$",
+    ),
+]
+#: Kubernetes' own image of the container that holds a pod's namespaces.
+PAUSE = "registry.k8s.io/pause:3.10"
+
+
+class Joining(Statement):
+    """A kubelet with which a host joins the site's cluster. Needs `kubernetes`."""
+
+    program: ProgramPath | None = says(
+        "Where the kubelet lies. Unstated: /usr/bin/kubelet, where Kubernetes' Debian package `kubelet` puts it.",
+        default=None,
+    )
+    source: ProgramSource | None = says(
+        "Where the kubelet is fetched from, instead of `program`; it is fetched again whenever it is not this one.",
+        default=None,
+    )
+    system_memory_mib: Annotated[int, Field(ge=128, le=262_144)] = says(
+        "Memory that pods may not have: the system's, containerd's and the kubelet's, in MiB. K3s asks for 512 MiB for a node without "
+        "pods (K3s documentation, Requirements).",
+        default=512,
+    )
+
+
+class KubeNode(Statement):
+    """The kubelets of GPU servers: cores and NUMA nodes of pods, and whether Pinion has the servers join the site's cluster.
+
+    Without `join` they are told beyond their cluster's own configuration, and need `cpu_isolation`; with it, `container_runtime`.
+    """
+
+    join: Joining | None = says(
+        "Has the GPU servers join the site's cluster; `{}` is enough. Unstated: the cluster's own tool (kubeadm) does.",
+        default=None,
+    )
     topology_policy: Literal["best-effort", "restricted", "single-numa-node"] = says(
         "How strictly a pod's CPUs and devices come from few NUMA nodes. `restricted`: from as few as they fit in, so that a pod with all "
         "GPUs still runs; `single-numa-node` refuses that one (Kubernetes documentation, Topology Manager).",
@@ -135,7 +181,12 @@ class KubeNode(Statement):
 
 
 class ContainerRuntime(Statement):
-    """containerd on GPU servers, with NVIDIA's runtime and devices by CDI. There is nothing to state."""
+    """containerd on GPU servers, with NVIDIA's runtime and devices by CDI."""
+
+    pause: ImageReference = says(
+        "Image of the containers that hold a pod's namespaces. A site that cannot reach Kubernetes' registry names its own.",
+        default=PAUSE,
+    )
 
 
 #: Three or two numbers, as NVIDIA counts its data centre drivers: 580.95.05, 570.195.03.
@@ -173,8 +224,6 @@ class ModelStore(Statement):
 
 #: What serves a model on a Pi.
 Engine = Literal["llama-server", "onnx-model-server", "hailo-ollama"]
-#: An absolute path without anything that a unit file or a shell reads differently.
-ProgramPath = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9][A-Za-z0-9._+-]*)+$", max_length=200)]
 
 
 class EdgeRuntime(Statement):
@@ -207,49 +256,19 @@ class EdgeRuntime(Statement):
         return int(board * fraction(self.memory))
 
 
-class ProgramSource(Statement):
-    """Where a program is had from, and how it is known to be the right one."""
-
-    url: ArtefactUrl = says("Its address, such as that of Kubernetes' release binary for the board's architecture.")
-    sha256: Sha256 = says("Its SHA-256, in lower-case hex.")
-
-
-#: registry/repository:tag, or @sha256:digest (OCI distribution specification), all of it stated.
-ImageReference = Annotated[
-    str,
-    StringConstraints(
-        max_length=255,
-        pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9][a-z0-9._-]*)+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}|@sha256:[0-9a-f]{64})$",
-    ),
-]
-
-
 #: Percent of a node's memory below which its kubelet evicts pods: beyond the kubelet's own 100 MiB, since without swap a Pi that runs out
 #: of memory stands still before it kills anybody.
 EVICTED_BELOW = 5
 
 
-class EdgeCluster(Statement):
+class EdgeCluster(Joining):
     """The Pis join the site's cluster as nodes, and `edge_runtime` runs as a pod there and not as a service of systemd.
 
     Needs `kubernetes` with `pis_join`, and `pi_boot` on Raspberry Pi OS.
     """
 
-    program: ProgramPath | None = says(
-        "Where the kubelet lies. Unstated: /usr/bin/kubelet, where Kubernetes' Debian package `kubelet` puts it.",
-        default=None,
-    )
-    source: ProgramSource | None = says(
-        "Where the kubelet is fetched from, instead of `program`; it is fetched again whenever it is not this one.",
-        default=None,
-    )
     pause: ImageReference = says(
         "Image of the containers that hold a pod's namespaces; also the empty root of the edge runtime's, which sees the host's programs. "
         "A site that cannot reach Kubernetes' registry names its own.",
-        default="registry.k8s.io/pause:3.10",
-    )
-    system_memory_mib: Annotated[int, Field(ge=128, le=16384)] = says(
-        "Memory that pods may not have: the system's, containerd's and the kubelet's, in MiB. K3s asks for 512 MiB for a node without "
-        "pods (K3s documentation, Requirements).",
-        default=512,
+        default=PAUSE,
     )

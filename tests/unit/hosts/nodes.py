@@ -9,6 +9,7 @@ import yaml
 from unit.hosts.sites import DC, LAB, planned
 
 from pinion.plan import Plan
+from pinion.plan.kubelet import UNIT
 from pinion.plan.model import Concern, DeviceKind, HostFile, HostPlan
 
 #: The concerns that only Pis or only GPU servers have.
@@ -40,9 +41,13 @@ JOINED: dict[str, Any] = {
     },
     "kubernetes": {"control_plane": "mgmt-1"},
 }
+#: What has hosts join it.
+JOINING: dict[str, dict[str, Any]] = {
+    "edge_cluster": {"edge_cluster": {}},
+    "kube_node": {"cpu_isolation": {}, "container_runtime": {}, "kube_node": {"join": {}}},
+}
 #: The concerns that have a page and a golden text of what a host of dc-rack-12 gets.
 PAGES = (*NODE_CONCERNS, "edge_cluster")
-
 
 #: What has no default.
 NEEDED: dict[str, dict[str, Any]] = {
@@ -62,8 +67,8 @@ def stated(site: Path = DC, concerns: dict[str, Any] | None = None, **changes: o
 
 
 def shown(name: str) -> tuple[HostPlan, Concern]:
-    """The first host of dc-rack-12 that has the concern *name*, with the defaults, and the concern."""
-    plan = stated() if name in NODE_CONCERNS else stated(DC, {name: NEEDED.get(name, {})}, **JOINED)
+    """The first host of dc-rack-12 that has the concern *name*, with the defaults, and the concern; a node of a cluster where it can be."""
+    plan = stated(DC, JOINING[name], **JOINED) if name in JOINING else stated()
     return next((host, host.concerns[name]) for host in plan.hosts if name in host.concerns)
 
 
@@ -85,6 +90,13 @@ def file(found: Concern, path: str) -> HostFile:
     """The file *path* of a concern."""
     (one,) = [entry for entry in found.files if entry.path == path]
     return one
+
+
+def starts(found: Concern) -> list[str]:
+    """The words that the kubelet of a host that joins is started with."""
+    unit = file(found, f"/etc/systemd/system/{UNIT}").content
+    (line,) = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
+    return line.removeprefix("ExecStart=").split()
 
 
 def sysctls(host: HostPlan) -> dict[str, str]:

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.hosts.kubelet_requests import request, waiting
 from unit.hosts.sites import REPOSITORY
 
 from pinion.drivers.hosts.answers import HostResult, collect
+from pinion.drivers.hosts.approving import NOTE
 from pinion.drivers.hosts.bundle import COMMAND, standard_input
-from pinion.plan.model import Concern, HostDirectory, HostFile, HostKernelArgument, HostMaterial
+from pinion.plan.model import Concern, HostApproval, HostDirectory, HostFile, HostKernelArgument, HostMaterial
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace needs root")
 
@@ -224,8 +226,17 @@ def test_a_run_that_waits_in_vain_names_the_one_at_work(tmp_path: Path) -> None:
 
 SERVER = "https://10.1.2.3:6443"
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
-#: Keeps what it is given, and does what a cluster does: nothing that shows.
-KUBECTL = "#!/bin/sh\ncat >>{folder}/given\necho >>{folder}/given\nexit {code}\n"
+#: Keeps what it is given and told to approve, shows the requests that there are, and does what a cluster does: nothing that shows.
+KUBECTL = """\
+#!/bin/sh
+case "$*" in
+  *" get csr "*) cat {folder}/requests; exit {code} ;;
+  *" certificate approve "*) echo "$*" | sed 's/.* approve //' >>{folder}/approved; exit {code} ;;
+esac
+cat >>{folder}/given
+echo >>{folder}/given
+exit {code}
+"""
 JOINS = Concern(
     name="first",
     files=(
@@ -304,3 +315,31 @@ def test_a_cluster_that_refuses_is_told_and_nothing_is_placed(tmp_path: Path, by
     assert "PINION_KUBECONFIG" in bench.result(unnamed).errors[0]
     (secret,) = made(tmp_path)
     assert secret["stringData"]["token-secret"] not in bench.said()
+
+
+# --- what a host waits for --------------------------------------------------------------------------------------------
+
+APPROVAL = HostApproval(server=SERVER, node="here", addresses=("10.1.2.4",), asks="test -e /run/t/a.conf")
+ASKS = Concern(name="first", files=(HostFile(path="/run/t/a.conf", content="hello\n"),), approval=APPROVAL)
+
+
+def asked(folder: Path, address: str) -> None:
+    """Have the cluster hold a request of the host's kubelet, to serve at *address*."""
+    (folder / "requests").write_text(
+        json.dumps({"items": [waiting("csr-1", "here", request("here", ["here"], [address]))]})
+    )
+
+
+@pytest.mark.parametrize("by", ["ansible", "pyinfra"])
+def test_what_a_host_waits_for_is_approved_where_the_plan_says_it(tmp_path: Path, by: str) -> None:
+    bench, named = with_cluster(tmp_path)
+    asked(tmp_path, "10.1.2.4")
+    approved = bench.converge(by, ASKS, **named)
+    bench.then(f"grep -qx csr-1 {tmp_path}/approved")
+    bench.then(f"rm {tmp_path}/approved && sed -i s/csr-1/csr-2/ {tmp_path}/requests")
+    other = ASKS.model_copy(update={"approval": APPROVAL.model_copy(update={"addresses": ("10.1.2.5",)})})
+    refused = bench.converge(by, other, expect={"ansible": 2, "pyinfra": 1}[by], **named)
+    bench.then(f"test ! -e {tmp_path}/approved")
+    bench.run()
+    assert (bench.subjects(approved), bench.result(approved).notes) == (["first /run/t/a.conf"], [NOTE])
+    assert "csr-2 is for DNS here, IP 10.1.2.4, planned DNS here, IP 10.1.2.5" in bench.result(refused).errors[0]

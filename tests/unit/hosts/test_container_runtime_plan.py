@@ -13,7 +13,8 @@ import pytest
 from unit.hosts.nodes import concern, file, stated
 from unit.hosts.sites import DC, LAB
 
-from pinion.plan.concerns.container_runtime import CDI_FOLDERS, CONFIG_FILE
+from pinion.plan.concerns.container_runtime import CDI_FOLDERS
+from pinion.plan.kubelet import CONTAINERD_CONFIG as CONFIG_FILE
 from pinion.plan.model import DeviceKind
 
 GPU = DeviceKind.GPU_SERVER

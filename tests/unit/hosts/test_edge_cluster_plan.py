@@ -11,22 +11,15 @@ from typing import Any
 
 import pytest
 import yaml
-from unit.hosts.nodes import JOINED, concern, file, first, stated
+from unit.hosts.nodes import JOINED, concern, file, first, starts, stated
 from unit.hosts.sites import DC, LAB, planned
 
 from pinion.lab.pki import authority
 from pinion.plan import Plan
-from pinion.plan.concerns.edge_cluster import (
-    BOOTSTRAP_FILE,
-    CA_FILE,
-    CONFIG_FILE,
-    FETCHED,
-    JOIN_FILE,
-    PACKAGED,
-    edge_cluster,
-)
+from pinion.plan.concerns.edge_cluster import edge_cluster
 from pinion.plan.concerns.edge_runtime import PATH_UNIT, POD_FILE, SERVICE, llama_program
 from pinion.plan.concerns.model_store import FOLDER
+from pinion.plan.joining import BOOTSTRAP_FILE, CA_FILE, CONFIG_FILE, FETCHED, JOIN_FILE, PACKAGED
 from pinion.plan.kubelet import CONTAINERD_CONFIG, UNIT
 from pinion.plan.leaving import behind
 from pinion.plan.model import Concern, DeviceKind
@@ -45,12 +38,6 @@ def plan(settings: dict[str, Any] | None = None, **concerns: Any) -> Plan:
 def configuration(found: Plan) -> dict[str, Any]:
     read: dict[str, Any] = json.loads(file(concern(found, PI, "edge_cluster"), CONFIG_FILE).content)
     return read
-
-
-def starts(found: Concern) -> list[str]:
-    """The words that the unit starts the kubelet with."""
-    (line,) = [line for line in file(found, UNIT_FILE).content.splitlines() if line.startswith("ExecStart=")]
-    return line.removeprefix("ExecStart=").split()
 
 
 def test_labels_taints_and_address_are_those_of_the_plans_node() -> None:

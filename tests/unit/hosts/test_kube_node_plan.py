@@ -9,20 +9,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.hosts.nodes import concern, file, stated
+from unit.hosts.nodes import JOINED, JOINING, concern, file, starts, stated
 from unit.hosts.sites import DC
 from unit.hosts.test_cpu_isolation_plan import boot
 
+from pinion.lab.pki import authority
 from pinion.plan import Plan, numa
 from pinion.plan.concerns.kube_node import CONFIG_FILE, CONFIG_FOLDER, DEFAULTS_FILE
+from pinion.plan.joining import BOOTSTRAP_FILE, CA_FILE, FETCHED, JOIN_FILE, PACKAGED, SECRETS, joined_by
+from pinion.plan.joining import CONFIG_FILE as JOINING_CONFIG
+from pinion.plan.kubelet import UNIT
+from pinion.plan.leaving import behind
 from pinion.plan.model import DeviceKind
+from pinion.plan.programs import program_path
 
 GPU = DeviceKind.GPU_SERVER
+PROGRAM = program_path("kube_join")
 KUBELET = Path(os.environ.get("PINION_CACHE", "/var/cache/pinion")) / "bin/kubelet"
 
 
 def plan(isolation: dict[str, Any] | None = None, **settings: Any) -> Plan:
     return stated(DC, {"cpu_isolation": isolation or {}, "kube_node": settings})
+
+
+def joined(isolation: dict[str, Any] | None = None, **settings: Any) -> Plan:
+    """The plan of a site whose GPU server joins by a kubelet with *settings*; its cores are divided where *isolation* says how."""
+    divided = {} if isolation is None else {"cpu_isolation": isolation}
+    return stated(DC, {**divided, "container_runtime": {}, "kube_node": {"join": settings}}, **JOINED)
 
 
 def configuration(found: Plan) -> dict[str, Any]:
@@ -61,6 +74,71 @@ def test_the_kubelet_finds_the_file_and_forgets_its_old_division() -> None:
 
 def test_without_a_division_of_the_cores_there_is_nothing_to_say() -> None:
     assert not any("kube_node" in host.concerns for host in stated(DC, {"kube_node": {}}).hosts)
+
+
+# --- the join ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_joins_with_what_a_kubelet_may_say_of_its_own_node() -> None:
+    found = joined({})
+    assert found.cluster is not None
+    (node,) = [node for node in found.cluster.nodes if node.kind is GPU]
+    entry = concern(found, GPU, "kube_node")
+    join, words = json.loads(file(entry, JOIN_FILE).content), starts(entry)
+    flags = dict(word.removeprefix("--").split("=", 1) for word in words[1:])
+    labels = dict(label.split("=") for label in flags["node-labels"].split(","))
+    assert labels == join["labels"] == {"gpu": "nvlink"}
+    assert node.labels == labels | {"kubernetes.io/nvlink": "true"}, "a kubelet that is told this one does not start"
+    taints = [taint.model_dump(mode="json") for taint in node.taints]
+    assert json.loads(file(entry, JOINING_CONFIG).content)["registerWithTaints"] == taints == join["taints"] != []
+    assert (words[0], flags["hostname-override"], flags["node-ip"]) == (PACKAGED, node.name, node.address)
+
+
+def test_its_drop_in_is_the_one_that_other_clusters_servers_get() -> None:
+    entry, alone = concern(joined({}), GPU, "kube_node"), concern(plan(), GPU, "kube_node")
+    assert file(entry, CONFIG_FILE) == file(alone, CONFIG_FILE)
+    assert f"--config-dir={CONFIG_FOLDER}" in starts(entry)
+    assert DEFAULTS_FILE not in [known.path for known in entry.files], "nobody reads it here"
+    assert [claim.expected for claim in entry.claims if claim.name == "policy"] == ["static"]
+
+
+def test_without_a_division_its_pods_share_the_cores() -> None:
+    found = joined()
+    assert configuration(found) == {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "cpuManagerPolicy": "none",
+        "topologyManagerPolicy": "restricted",
+        "topologyManagerScope": "container",
+    }
+    assert [entry.expected for entry in concern(found, GPU, "kube_node").claims if entry.name == "policy"] == ["none"]
+
+
+def test_both_kinds_of_node_join_by_the_same_files() -> None:
+    stating = {**JOINING["kube_node"], **JOINING["edge_cluster"]}
+    found = stated(DC, stating, **JOINED)
+    server, pi = concern(found, GPU, "kube_node"), concern(found, DeviceKind.PI, "edge_cluster")
+    shared = (PROGRAM, CA_FILE, BOOTSTRAP_FILE)
+    assert [file(server, path).content for path in shared] == [file(pi, path).content for path in shared]
+    assert {claim.name for claim in server.claims} == {claim.name for claim in pi.claims} | {"policy"}
+    assert {joined_by(host) for host in found.hosts if host.kind is GPU} == {"kube_node"}
+    assert {joined_by(host) for host in found.hosts if host.kind is DeviceKind.MANAGEMENT_HOST} == {None}
+
+
+def test_a_kubelet_of_its_own_for_each_kind() -> None:
+    source = {"url": "https://files.example/kubelet", "sha256": "ab" * 32}
+    assert starts(concern(joined(source=source), GPU, "kube_node"))[0] == FETCHED
+    assert starts(concern(joined(program="/opt/k8s/kubelet"), GPU, "kube_node"))[0] == "/opt/k8s/kubelet"
+
+
+def test_a_server_that_leaves_has_its_key_wiped() -> None:
+    left = behind(next(host for host in joined({}).hosts if host.kind is GPU))
+    assert UNIT in left.units
+    assert {entry.path for entry in left.data if entry.secret} >= set(SECRETS)
+    assert len({entry.path for entry in left.data}) == len(left.data)
+
+
+# --- the real kubelet -------------------------------------------------------------------------------------------------
 
 
 def kubelet(folder: Path, change: dict[str, Any], *, alone: bool = False) -> str:
@@ -113,3 +191,28 @@ def test_a_real_kubelet_takes_the_file(tmp_path: Path, alone: bool) -> None:
 )
 def test_a_real_kubelet_would_tell_a_wrong_one(tmp_path: Path, change: dict[str, Any], alone: bool, said: str) -> None:
     assert said in kubelet(tmp_path, change, alone=alone)
+
+
+@needs_kubelet
+@pytest.mark.parametrize("label", ["", "kubernetes.io/nvlink=true"])
+def test_a_real_kubelet_starts_as_the_unit_says_and_with_no_label_of_kubernetes_own(tmp_path: Path, label: str) -> None:
+    entry = concern(joined({}), GPU, "kube_node")
+    for entry_file in (file(entry, JOINING_CONFIG), file(entry, CONFIG_FILE)):
+        path = tmp_path / entry_file.path.removeprefix("/")
+        path.parent.mkdir(parents=True)
+        ours = json.loads(entry_file.content)
+        if path.suffix == ".json":
+            ours["authentication"]["x509"]["clientCAFile"] = str(authority(tmp_path, "kubernetes").certificate)
+            ours["failCgroupV1"] = False
+        path.write_text(json.dumps(ours))
+    words = [
+        word.replace("=/", f"={tmp_path}/") + (f",{label}" if label and "labels" in word else "")
+        for word in starts(entry)
+    ]
+    command = ["unshare", "-n", "-m", str(KUBELET), *words[1:], f"--root-dir={tmp_path}/root"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode != 0
+    wrong = "--node-labels in the 'kubernetes.io' namespace" in done.stderr
+    assert wrong is bool(label)
+    assert (f"{tmp_path}{BOOTSTRAP_FILE}" in done.stderr) is not wrong, "it has read all but the token"
+    assert "strict decoding" not in done.stderr

@@ -52,7 +52,7 @@ def test_it_needs_nothing_but_the_standard_library() -> None:
     code, answer = ask({"action": "check", "concerns": [{"name": "no_such_concern"}]})
     assert code == 0
     assert answer.pop("reboot") is not None
-    assert answer == {"changes": [], "confirm": [], "waited": 0.0, "notes": [], "needs": []}
+    assert answer == {"changes": [], "confirm": [], "waited": 0.0, "notes": [], "needs": [], "asks": []}
 
 
 def test_nothing_of_a_request_is_an_argument() -> None:
@@ -76,6 +76,7 @@ def test_nothing_of_a_request_is_an_argument() -> None:
             "not one kernel argument",
         ),
         ({"action": "check", "concerns": [{"name": "x", "units": [{"name": "a"}]}]}, "enabled"),
+        ({"action": "apply", "concerns": [{"name": "x", "approval": {"node": "a"}}]}, "not an approval"),
     ],
 )
 def test_a_bad_request_is_an_answer_and_not_a_traceback(request_: dict[str, object], said: str) -> None:
@@ -186,7 +187,9 @@ def test_the_undo_script_is_shell_and_does_what_it_says(tmp_path: Path) -> None:
 
 def test_the_report_is_json() -> None:
     change = found.Change("c", "file", "/x", "a", "b")
-    report = engine.Report((change,), confirm=("c",), waited=1.5, reboot=("/y",), notes=("z",), needs=("/n",))
+    report = engine.Report(
+        (change,), confirm=("c",), waited=1.5, reboot=("/y",), notes=("z",), needs=("/n",), asks=("c",)
+    )
     assert json.loads(json.dumps(report.as_json())) == {
         "changes": [{"concern": "c", "kind": "file", "subject": "/x", "before": "a", "after": "b"}],
         "confirm": ["c"],
@@ -194,6 +197,7 @@ def test_the_report_is_json() -> None:
         "reboot": ["/y"],
         "notes": ["z"],
         "needs": ["/n"],
+        "asks": ["c"],
     }
 
 

@@ -34,7 +34,9 @@ class Place:
     def run(self, *, sha256: str | None = None, path: str = "/kubelet") -> subprocess.CompletedProcess[str]:
         """Run ``kube-join program`` for a source of the server."""
         digest = sha256 or hashlib.sha256(KUBELET).hexdigest()
-        told: dict[str, Any] = dict.fromkeys(("server", "node", "authority", "certificate", "bootstrap"), "x")
+        told: dict[str, Any] = dict.fromkeys(
+            ("server", "node", "authority", "certificate", "serving", "address", "bootstrap"), "x"
+        )
         told |= {"labels": {}, "taints": [], "program": str(self.kubelet)}
         told["source"] = {"url": f"{self.server.address}{path}", "sha256": digest}
         (self.folder / "config").write_text(json.dumps(told))

@@ -14,7 +14,7 @@ import binascii
 import json
 import secrets
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -43,7 +43,7 @@ class JoinError(AuthorityError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Kubeconfig:
+class Kubeconfig:
     """A kubeconfig's file and the cluster that it is for."""
 
     path: Path
@@ -52,7 +52,7 @@ class _Kubeconfig:
 
 def cluster_authority(server: str, variables: Mapping[str, str]) -> str:
     """The certificate (PEM) of the authority of the cluster at *server*, from the kubeconfig that *variables* name. Raises `JoinError`."""
-    found = _kubeconfig(server, variables)
+    found = kubeconfig(server, variables)
     inline, file = found.cluster.get("certificate-authority-data"), found.cluster.get("certificate-authority")
     try:
         if inline:
@@ -79,7 +79,7 @@ def cluster_token(
     now: datetime | None = None,
 ) -> str:
     """A new token for *node* to join the cluster at *server* with. A secret; it counts for `LIFETIME`. Raises `JoinError`."""
-    found = _kubeconfig(server, variables)
+    found = kubeconfig(server, variables)
     name, secret = ("".join(secrets.choice(_LETTERS) for _ in range(length)) for length in (6, 16))
     ends = (now or datetime.now(UTC)) + LIFETIME
     manifest = {
@@ -100,33 +100,34 @@ def cluster_token(
             "auth-extra-groups": GROUP,
         },
     }
-    command = ["kubectl", "--kubeconfig", str(found.path), f"--request-timeout={_ASK_SECONDS}s"]
     try:
         # create, not apply: that would write the whole manifest into an annotation as well
-        done = run(
-            [*command, "create", "--filename=-", "--output=name"],
-            input=json.dumps(manifest),
-            capture_output=True,
-            text=True,
-            timeout=2 * _ASK_SECONDS,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise JoinError(f"{node} joins {server}: there is no kubectl on PATH") from None
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise JoinError(f"{node} joins {server}: kubectl: {error}") from None
-    if done.returncode != 0:
-        said = (done.stderr or done.stdout).replace(secret, "…").strip()
-        raise JoinError(f"{node} joins {server}: no token could be made: {said}")
+        kubectl(found, ["create", "--filename=-", "--output=name"], run, given=json.dumps(manifest))
+    except JoinError as error:
+        raise JoinError(f"{node} joins {server}: no token could be made: {str(error).replace(secret, '…')}") from None
     return f"{name}.{secret}"
 
 
-def _kubeconfig(server: str, variables: Mapping[str, str]) -> _Kubeconfig:
-    """The kubeconfig for *server*."""
+def kubectl(cluster: Kubeconfig, arguments: Sequence[str], run: Run, *, given: str = "") -> str:
+    """What kubectl says to *arguments*, with *given* on its standard input. Raises `JoinError` with its own words."""
+    command = ["kubectl", "--kubeconfig", str(cluster.path), f"--request-timeout={_ASK_SECONDS}s", *arguments]
+    try:
+        done = run(command, input=given, capture_output=True, text=True, timeout=2 * _ASK_SECONDS, check=False)
+    except FileNotFoundError:
+        raise JoinError("there is no kubectl on PATH") from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise JoinError(f"kubectl: {error}") from None
+    if done.returncode != 0:
+        raise JoinError((done.stderr or done.stdout).strip())
+    return done.stdout
+
+
+def kubeconfig(server: str, variables: Mapping[str, str]) -> Kubeconfig:
+    """The kubeconfig for *server* that *variables* name. Raises `JoinError`."""
     stated = variables.get(VARIABLE)
     if not stated:
         raise JoinError(
-            f"hosts join the cluster at {server}: name a kubeconfig for it with {VARIABLE}; docs/concerns/edge_cluster.md"
+            f"hosts join the cluster at {server}: name a kubeconfig for it with {VARIABLE}; docs/joining.md"
         )
     import yaml  # only here: `lab exec` asks this module for a name, and is to be quick
 
@@ -147,4 +148,4 @@ def _kubeconfig(server: str, variables: Mapping[str, str]) -> _Kubeconfig:
         raise JoinError(
             f"{path} is for {found}, and the plan's cluster is at {server}; name the right one with {VARIABLE}"
         )
-    return _Kubeconfig(path, cluster)
+    return Kubeconfig(path, cluster)

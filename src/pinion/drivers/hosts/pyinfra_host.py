@@ -28,7 +28,7 @@ from pyinfra.context import state as this_state
 
 from pinion.drivers.hosts.answers import VARIABLE, Answer, append
 from pinion.drivers.hosts.bundle import COMMAND, standard_input
-from pinion.drivers.hosts.requests import WAIT, UnknownConcernError, answered, selection, task, who
+from pinion.drivers.hosts.requests import WAIT, UnknownConcernError, answered, approved, selection, task, who
 from pinion.drivers.identity.place import AuthorityError
 
 #: How the on-host program ends when it answered: 2 is an answer with an error.
@@ -61,6 +61,7 @@ def planned(request: _Request) -> Generator[FunctionCommand, None, None]:
         answer = {"error": str(error)}
     if "error" not in answer and executing and answer["confirm"]:
         answer = {**answer, **_confirm(this_state, this_host, answer["confirm"])}
+    answer = approved(asked, answer, os.environ)
     _keep(this_host.name, answer)
     if "error" in answer:
         this_host.log(answer["error"], logger.error)

@@ -57,6 +57,28 @@ def answered(
     return ask(filled(request, variables, needs)) if needs else answer
 
 
+def approved(request: Mapping[str, Any], answer: Mapping[str, Any], variables: Mapping[str, str]) -> Mapping[str, Any]:
+    """*answer* to *request*, when what the host waits for is approved as far as it is the plan's; the error where it is not.
+
+    Last of all, for a fresh login that the host waits for has no time for it.
+    """
+    asking = set(answer.get("asks", ()))
+    stated = [concern["approval"] for concern in request["concerns"] if concern["name"] in asking]
+    if not stated or "error" in answer:
+        return answer
+    from pinion.drivers.hosts.approving import NOTE, approve
+    from pinion.drivers.hosts.joining import JoinError
+    from pinion.plan.model import HostApproval
+
+    notes = list(answer["notes"])
+    for entry in stated:
+        try:
+            notes += [NOTE] if approve(HostApproval.model_validate(entry), variables) else []
+        except JoinError as error:
+            return {**answer, "error": str(error)}
+    return {**answer, "notes": notes}
+
+
 def filled(request: Mapping[str, Any], variables: Mapping[str, str], needed: Collection[str] = ()) -> dict[str, Any]:
     """*request* with what only the operator's machine has put into its files, from the authority that the environment *variables* name.
 

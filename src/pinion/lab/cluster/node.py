@@ -1,7 +1,8 @@
 """What a node runs of Kubernetes inside its lab machine: containerd, kubelet, kube-proxy and the pod network, as systemd services.
 
-A node whose host has the concern `edge_cluster` joins by that: its kubelet, its settings and its certificate are not from here. The
-machine then has the kubelet's program where a package would put it, and what sets a machine apart from a board.
+A node whose host has a concern that joins (`edge_cluster`, `kube_node`) is made one by that: its kubelet, its settings and its
+certificate are not from here. The machine then has the kubelet's program where a package would put it, and what sets a machine apart
+from a board.
 
 Invariants:
 
@@ -22,7 +23,7 @@ from pinion.lab.cluster import unit_text
 from pinion.lab.cluster.control_plane import BIN, ETC, File, credential_files, local_kubeconfig
 from pinion.lab.cluster.credentials import ClusterCredentials
 from pinion.lab.images.own import PAUSE
-from pinion.plan.concerns import edge_cluster
+from pinion.plan.joining import PACKAGED
 from pinion.plan.kubelet import CONFIG_FOLDER, configuration
 from pinion.plan.model import ClusterPlan, NodePlan
 
@@ -129,7 +130,7 @@ def _kubelet(plan: ClusterPlan, node: NodePlan, keys: ClusterCredentials) -> dic
 def _to_join() -> dict[str, File]:
     """A kubelet where its Debian package would put it, and what a machine of the lab must have it do otherwise than a board."""
     return {
-        edge_cluster.PACKAGED: File(f'#!/bin/sh\nexec {_START} "$@"\n', 0o755),
+        PACKAGED: File(f'#!/bin/sh\nexec {_START} "$@"\n', 0o755),
         f"{CONFIG_FOLDER}/90-lab.conf": File(configuration(_MACHINE)),
     }
 

@@ -27,7 +27,7 @@ from pinion.lab.instance import Lab
 from pinion.lab.machine import Machine
 from pinion.lab.parts import NESTED_CONTAINERS, Bind, Forward, JsonValue, MachineNeeds
 from pinion.lab.state import write_file
-from pinion.plan.concerns import edge_cluster
+from pinion.plan.joining import joined_by
 from pinion.plan.model import ClusterPlan, NodePlan
 
 #: Name of the loopback forward to the API server.
@@ -107,7 +107,7 @@ class ClusterPart:
         """The control plane: answers, and knows its nodes and users. A node: its kubelet runs with all images.
 
         A node joins by itself as soon as the fabric lets it reach the API server, which is after the stack has configured the switch; one
-        whose host has the concern `edge_cluster`, when that is brought about.
+        whose host has a concern that joins, when that is brought about.
         """
         plan = _existing_plan(lab)
         renewed = _write(machine, _files(lab, plan, machine.name))
@@ -171,7 +171,7 @@ def _plan(lab: Lab) -> ClusterPlan | None:
 
 def _joins(lab: Lab, name: str) -> bool:
     """Whether the host's own concern has it join the cluster."""
-    return any(host.name == name and edge_cluster.NAME in host.concerns for host in lab.plan.hosts)
+    return any(host.name == name and joined_by(host) is not None for host in lab.plan.hosts)
 
 
 def _existing_plan(lab: Lab) -> ClusterPlan:

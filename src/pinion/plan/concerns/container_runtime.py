@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pinion.plan.concerns.gpu_driver import PIN_FILE
 from pinion.plan.context import HostContext
-from pinion.plan.kubelet import CONTAINERD_CONFIG as CONFIG_FILE
+from pinion.plan.kubelet import CONTAINERD_MODULES, CRI, containerd_file, cri, network_plugins, runc
 from pinion.plan.kubelet import CONTAINERD_UNIT as UNIT
-from pinion.plan.kubelet import CRI, network_plugins, runc
-from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostModule, HostUnit
-from pinion.plan.texts import kept_by
+from pinion.plan.model import Concern, DeviceKind, HostClaim, HostUnit
+from pinion.site.node_concerns import ContainerRuntime
 
 NAME = "container_runtime"
 #: Where NVIDIA's toolkit and others describe devices (Container Device Interface specification).
@@ -19,22 +18,14 @@ CDI_UNIT = "nvidia-cdi-refresh.path"
 
 def container_runtime(host: HostContext) -> Concern | None:
     """The concern for *host*: GPU servers with GPUs; a lab machine's containerd belongs to the lab's cluster."""
-    if host.settings.container_runtime is None or host.kind is not DeviceKind.GPU_SERVER or host.lab:
+    settings = host.settings.container_runtime
+    if settings is None or host.kind is not DeviceKind.GPU_SERVER or host.lab:
         return None
     return Concern(
         name=NAME,
         packages=("containerd", "nvidia-container-toolkit", "runc"),
-        files=(
-            HostFile(
-                path=CONFIG_FILE,
-                content=configuration(),
-                restart=(UNIT,),
-                validate_command="containerd --config %s config dump >/dev/null",
-            ),
-        ),
-        modules=(
-            HostModule(name="overlay", source="Kubernetes documentation, Container Runtimes: images are layers of it"),
-        ),
+        files=(containerd_file(NAME, configuration(settings)),),
+        modules=CONTAINERD_MODULES,
         units=(
             HostUnit(name=UNIT, enabled=True, active=True),
             HostUnit(name=CDI_UNIT, enabled=True, active=True),
@@ -58,33 +49,27 @@ def container_runtime(host: HostContext) -> Concern | None:
     )
 
 
-def configuration() -> str:
-    """containerd-config.toml(5), version 2: what containerd 1.7 (Debian 13) reads and 2.x still understands."""
+def configuration(settings: ContainerRuntime) -> list[str]:
+    """The lines of containerd's configuration."""
     folders = ", ".join(f'"{folder}"' for folder in CDI_FOLDERS)
-    return "\n".join(
-        [
-            kept_by(NAME),
-            "version = 2",
-            "",
-            f"[{CRI}]",
-            "# containerd, docs/cri/config.md: devices by name (nvidia.com/gpu=0), described in these folders",
-            "enable_cdi = true",
-            f"cdi_spec_dirs = [{folders}]",
-            "",
-            *network_plugins(),
-            "",
-            f"[{CRI}.containerd]",
-            "# a pod that wants no GPU has nothing to do with NVIDIA's runtime; those that do name the class, or their device by CDI",
-            'default_runtime_name = "runc"',
-            "",
-            *runc(),
-            "",
-            "# NVIDIA Container Toolkit, installation guide",
-            f"[{CRI}.containerd.runtimes.nvidia]",
-            'runtime_type = "io.containerd.runc.v2"',
-            f"[{CRI}.containerd.runtimes.nvidia.options]",
-            'BinaryName = "/usr/bin/nvidia-container-runtime"',
-            "SystemdCgroup = true",
-            "",
-        ]
-    )
+    return [
+        *cri(settings.pause),
+        "# containerd, docs/cri/config.md: devices by name (nvidia.com/gpu=0), described in these folders",
+        "enable_cdi = true",
+        f"cdi_spec_dirs = [{folders}]",
+        "",
+        *network_plugins(),
+        "",
+        f"[{CRI}.containerd]",
+        "# a pod that wants no GPU has nothing to do with NVIDIA's runtime; those that do name the class, or their device by CDI",
+        'default_runtime_name = "runc"',
+        "",
+        *runc(),
+        "",
+        "# NVIDIA Container Toolkit, installation guide",
+        f"[{CRI}.containerd.runtimes.nvidia]",
+        'runtime_type = "io.containerd.runc.v2"',
+        f"[{CRI}.containerd.runtimes.nvidia.options]",
+        'BinaryName = "/usr/bin/nvidia-container-runtime"',
+        "SystemdCgroup = true",
+    ]

@@ -1,6 +1,7 @@
-"""The concern `kube_node`: what the kubelet of a GPU server is told beyond its cluster's own configuration.
+"""The concern `kube_node`: the kubelet of a GPU server, which shares cores and NUMA nodes out to pods.
 
-The cores that it reserves are those that `cpu_isolation` keeps from workloads, so kernel and kubelet agree by construction.
+The cores that it reserves are those that `cpu_isolation` keeps from workloads, so kernel and kubelet agree by construction. With `join`
+the server joins the site's cluster (`pinion.plan.joining`); without, its kubelet is the cluster's own tool's, and is only told more.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 from pinion.plan import kubelet, numa
 from pinion.plan.concerns.cpu_isolation import divided
 from pinion.plan.context import HostContext
+from pinion.plan.joining import joined
 from pinion.plan.kubelet import CONFIG_FOLDER, UNIT
-from pinion.plan.model import Concern, HostClaim, HostFile
+from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile
 from pinion.plan.texts import kept_by
-from pinion.site.node_concerns import KubeNode
+from pinion.site.node_concerns import Joining, KubeNode
 
 NAME = "kube_node"
 CONFIG_FILE = f"{CONFIG_FOLDER}/60-pinion.conf"
@@ -21,46 +23,70 @@ DEFAULTS_FILE = "/etc/default/kubelet"
 CHECKPOINT = f"{kubelet.DATA}/cpu_manager_state"
 
 
-def kube_node(host: HostContext) -> Concern | None:
-    """The concern for *host*: GPU servers whose cores are divided."""
-    settings, division = host.settings.kube_node, divided(host)
-    if settings is None or division is None:
+def joins(host: HostContext) -> Joining | None:
+    """How *host* joins by this concern: GPU servers, where the site says so."""
+    settings = host.settings.kube_node
+    if settings is None or host.site.kubernetes is None or host.kind is not DeviceKind.GPU_SERVER:
         return None
-    anew = (
-        f"if systemctl -q is-active {UNIT}; then systemctl stop {UNIT} && rm -f {CHECKPOINT} && systemctl start {UNIT}; "
-        f"else rm -f {CHECKPOINT}; fi"
-    )
+    return settings.join
+
+
+def kube_node(host: HostContext) -> Concern | None:
+    """The concern for *host*: GPU servers that join, or whose cores are divided."""
+    settings, division, joining = host.settings.kube_node, divided(host), joins(host)
+    if settings is None or (division is None and joining is None):
+        return None
+    told = _told(configuration(settings, division))
+    claims = (_policy(division),)
+    if joining is not None:
+        found = joined(host, NAME, joining, {})
+        return found.model_copy(update={"files": (told, *found.files), "claims": (*found.claims, *claims)})
     return Concern(
         name=NAME,
         files=(
-            HostFile(path=CONFIG_FILE, content=configuration(settings, division), run=(anew,)),
+            told,
             HostFile(
                 path=DEFAULTS_FILE,
                 content=f"{kept_by(NAME)}\nKUBELET_EXTRA_ARGS=--config-dir={CONFIG_FOLDER}\n",
                 restart=(UNIT,),
             ),
         ),
-        claims=()
-        if host.lab
-        else (
-            HostClaim(
-                name="policy",
-                claim="the kubelet's CPU manager works by the policy",
-                command=f'sed -n \'s/.*"policyName":"\\([a-z]*\\)".*/\\1/p\' {CHECKPOINT}',
-                expected="static",
-            ),
-        ),
+        # the kubelet of a lab machine is the lab's own
+        claims=() if host.lab else claims,
     )
 
 
-def configuration(settings: KubeNode, division: numa.Division) -> str:
-    """A KubeletConfiguration with what this concern decides and nothing else."""
-    return kubelet.configuration(
-        {
+def configuration(settings: KubeNode, division: numa.Division | None) -> str:
+    """A KubeletConfiguration with what this concern decides and nothing else. Without a *division* pods share all cores."""
+    policy: dict[str, object] = {"cpuManagerPolicy": "none"}
+    if division is not None:
+        policy = {
             "reservedSystemCPUs": numa.text(division.housekeeping),
             "cpuManagerPolicy": "static",
             "cpuManagerPolicyOptions": {"full-pcpus-only": "true"},
+        }
+    return kubelet.configuration(
+        {
+            **policy,
             "topologyManagerPolicy": settings.topology_policy,
             "topologyManagerScope": settings.topology_scope,
         }
+    )
+
+
+def _told(content: str) -> HostFile:
+    """The drop-in, and the kubelet started anew without its checkpoint."""
+    anew = (
+        f"if systemctl -q is-active {UNIT}; then systemctl stop {UNIT} && rm -f {CHECKPOINT} && systemctl start {UNIT}; "
+        f"else rm -f {CHECKPOINT}; fi"
+    )
+    return HostFile(path=CONFIG_FILE, content=content, run=(anew,))
+
+
+def _policy(division: numa.Division | None) -> HostClaim:
+    return HostClaim(
+        name="policy",
+        claim="the kubelet's CPU manager works by the policy",
+        command=f'sed -n \'s/.*"policyName":"\\([a-z]*\\)".*/\\1/p\' {CHECKPOINT}',
+        expected="none" if division is None else "static",
     )

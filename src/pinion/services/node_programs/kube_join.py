@@ -5,7 +5,8 @@
 * ``joined [--wait SECONDS]``: wait until it has, then remove the token that it asked for it with;
 * ``program``: fetch the kubelet where it is not the stated one, by its SHA-256; what is broken off goes on the next time;
 * ``--check [--wait SECONDS]``: ask the cluster, as this node, whether the node is Ready with its labels and taints; print what differs;
-* ``stranger URL``: print the status that URL is answered with when no certificate is shown.
+* ``asks [--wait SECONDS]``: 0 when its kubelet waits for somebody to approve the certificate that it wants to serve with;
+* ``stranger [--wait SECONDS]``: print the status that its kubelet, which must show a good certificate, answers whoever shows none.
 
 Exit: 0 all is so, 1 something is not, 2 could not work. Standard library and openssl(1) alone.
 """
@@ -36,6 +37,13 @@ _CHUNK = 1 << 20
 LARGEST = 1 << 30
 #: Taints that the cluster itself puts on a node and takes off again.
 _PASSING = "node.kubernetes.io/"
+#: The kubelet's API (Kubernetes: ports and protocols), and who signs the certificate that it serves with.
+PORT, SIGNER = 10250, "kubernetes.io/kubelet-serving"
+#: From this part of a certificate's life on the kubelet may ask for the next one (Kubernetes documentation, Certificate Rotation: when
+#: between 30 and 10 percent are left).
+RENEWED_FROM = 0.7
+#: Seconds for which a certificate must be good yet: a week to approve the next one.
+LEFT = 7 * 86400
 
 
 class ProblemError(Exception):
@@ -44,12 +52,16 @@ class ProblemError(Exception):
 
 @dataclass(frozen=True)
 class Config:
-    """What this node must be. *certificate* is a PEM file with certificate and key, *source* URL and SHA-256 of *program*."""
+    """What this node must be. *certificate* is a PEM file with certificate and key; *serving* is another, which its kubelet serves with at
+    *address*. *source* is URL and SHA-256 of *program*.
+    """
 
     server: str
     node: str
     authority: Path
     certificate: Path
+    serving: Path
+    address: str
     bootstrap: Path
     labels: dict[str, str]
     taints: list[dict[str, str]]
@@ -65,6 +77,8 @@ def read_config(path: Path) -> Config:
         node=str(data["node"]),
         authority=Path(data["authority"]),
         certificate=Path(data["certificate"]),
+        serving=Path(data["serving"]),
+        address=str(data["address"]),
         bootstrap=Path(data["bootstrap"]),
         labels=dict(data["labels"]),
         taints=list(data["taints"]),
@@ -80,8 +94,7 @@ def lacking(config: Config) -> str | None:
     """None when the kubelet's certificate is good, else why not."""
     if not config.certificate.exists():
         return f"there is no {config.certificate}"
-    verify = ("verify", "-purpose", "sslclient", "-CAfile", str(config.authority), str(config.certificate))
-    done = _openssl(*verify)
+    done = _verify(config, "sslclient", config.certificate)
     if done.returncode != 0:
         words = (done.stderr or done.stdout).strip().splitlines()
         return f"{config.certificate}: {words[-1] if words else 'openssl refuses it'}"
@@ -90,6 +103,11 @@ def lacking(config: Config) -> str | None:
     if names != [f"system:node:{config.node}"]:
         return f"{config.certificate} is made out to {', '.join(names) or 'nobody'}"
     return None
+
+
+def _verify(config: Config, purpose: str, certificate: Path) -> subprocess.CompletedProcess[str]:
+    """What openssl says of *certificate*: whether the cluster's authority has signed it for *purpose*, and it has not run out."""
+    return _openssl("verify", "-purpose", purpose, "-CAfile", str(config.authority), str(certificate))
 
 
 def _openssl(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -186,7 +204,7 @@ def _fetch(url: str, part: Path) -> None:
 
 def differences(config: Config) -> list[str]:
     """What the cluster says of this node that is not as stated. Raises `OSError`."""
-    answer = _asked(config)
+    answer = _asked(config, f"/api/v1/nodes/{config.node}")
     metadata, spec = answer.get("metadata", {}), answer.get("spec", {})
     conditions = answer.get("status", {}).get("conditions", [])
     ready = next((entry for entry in conditions if entry.get("type") == "Ready"), {"status": "never said"})
@@ -202,14 +220,14 @@ def differences(config: Config) -> list[str]:
     return [*found, *(f"taint {taint['key']}={taint['value']}:{taint['effect']} is absent" for taint in absent)]
 
 
-def _asked(config: Config) -> dict[str, Any]:
-    """The Node object, read with the kubelet's own certificate."""
+def _asked(config: Config, path: str) -> dict[str, Any]:
+    """What the API server has at *path*, read with the kubelet's own certificate."""
     context = ssl.create_default_context(cafile=str(config.authority))
     context.load_cert_chain(config.certificate)
     url = urllib.parse.urlsplit(config.server)
     connection = http.client.HTTPSConnection(url.hostname or "", url.port, timeout=PATIENCE, context=context)
     try:
-        connection.request("GET", f"/api/v1/nodes/{config.node}", headers={"Accept": "application/json"})
+        connection.request("GET", path, headers={"Accept": "application/json"})
         answer = connection.getresponse()
         body = answer.read()
         if answer.status != http.client.OK:
@@ -239,26 +257,81 @@ def check(config: Config, wait: float) -> int:
     return 1 if found else 0
 
 
-def stranger(url: str) -> int:
-    """Print the status of *url* for somebody without a certificate, whoever answers."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
-    try:
-        with opener.open(url, timeout=PATIENCE) as answer:
-            print(answer.status)
-    except urllib.error.HTTPError as error:
-        print(error.code)
-    except OSError as error:
-        raise ProblemError(f"{url}: {getattr(error, 'reason', error)}") from None
+# --- what the kubelet serves with -------------------------------------------------------------------------------------
+
+
+def asks(config: Config, wait: float) -> int:
+    """0 when somebody is to approve a certificate for the kubelet to serve with. It waits for the request only where there is none yet."""
+    if lacking(config) is not None:
+        return 1  # who is no node may ask for nothing
+    good = _verify(config, "sslserver", config.serving).returncode == 0
+    if good and _age(config.serving) < RENEWED_FROM:
+        return 1
+    deadline = time.monotonic() + (0 if good else wait)
+    while not _requests(config):
+        if time.monotonic() > deadline:
+            return 1
+        time.sleep(PAUSE)
     return 0
+
+
+def _age(certificate: Path) -> float:
+    """The part of its life that *certificate* has behind it."""
+    said = _openssl("x509", "-noout", "-startdate", "-enddate", "-in", str(certificate)).stdout
+    begins, ends = (ssl.cert_time_to_seconds(line.partition("=")[2]) for line in said.splitlines())
+    return (time.time() - begins) / (ends - begins)
+
+
+def _requests(config: Config) -> list[str]:
+    """The requests of this node's kubelet that nobody has approved or denied."""
+    path = f"/apis/certificates.k8s.io/v1/certificatesigningrequests?fieldSelector=spec.signerName%3D{SIGNER}"
+    return [
+        entry["metadata"]["name"]
+        for entry in _asked(config, path)["items"]
+        if entry["spec"].get("username") == f"system:node:{config.node}" and not entry["status"]
+    ]
+
+
+def stranger(config: Config, wait: float) -> int:
+    """Print what somebody without a certificate is answered, once the kubelet has had *wait* seconds to serve with a good one."""
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            print(_met(config))
+            return 0
+        except ProblemError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(PAUSE)
+
+
+def _met(config: Config) -> int:
+    """The kubelet's answer; its certificate is verified, and must be good for `LEFT` seconds yet."""
+    context = ssl.create_default_context(cafile=str(config.authority))
+    connection = http.client.HTTPSConnection(config.address, PORT, timeout=PATIENCE, context=context)
+    try:
+        connection.connect()
+        shown = connection.sock.getpeercert() or {}
+        left = ssl.cert_time_to_seconds(str(shown["notAfter"])) - time.time()
+        if left < LEFT:
+            raise ProblemError(
+                f"the kubelet's certificate ends in {left / 86400:.1f} days, and nobody has approved the next one"
+            )
+        connection.request("GET", "/pods")
+        return connection.getresponse().status
+    except ssl.SSLError as error:
+        hint = "if nobody has approved yet what it serves with, run Pinion again"
+        raise ProblemError(f"the kubelet at {config.address}: {error}; {hint}") from None
+    except (OSError, http.client.HTTPException) as error:
+        raise ProblemError(f"the kubelet at {config.address}: {error}") from None
+    finally:
+        connection.close()
 
 
 def main(arguments: list[str]) -> int:
     """Run the program."""
     parser = argparse.ArgumentParser(prog="kube-join", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("command", nargs="?", choices=["good", "joined", "program", "stranger"])
-    parser.add_argument("url", nargs="?", default="")
+    parser.add_argument("command", nargs="?", choices=["good", "joined", "program", "asks", "stranger"])
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("--config", type=Path, default=Path(CONFIG))
@@ -266,8 +339,6 @@ def main(arguments: list[str]) -> int:
     if options.check == (options.command is not None):
         parser.error("say one command, or --check")
     try:
-        if options.command == "stranger":
-            return stranger(options.url)
         config = read_config(options.config)
         if options.check:
             return check(config, options.wait)
@@ -275,6 +346,10 @@ def main(arguments: list[str]) -> int:
             return joined(config, options.wait)
         if options.command == "program":
             return obtain(config)
+        if options.command == "asks":
+            return asks(config, options.wait)
+        if options.command == "stranger":
+            return stranger(config, options.wait)
         why = lacking(config)
     except ProblemError as error:
         print(f"kube-join: {error}", file=sys.stderr)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pinion.site.catalog import Board, NumaMap, Platform
 from pinion.site.errors import Path
 from pinion.site.model import GpuServer, PiGroup
-from pinion.site.node_concerns import EVICTED_BELOW, CpuIsolation, EdgeCluster, PiBoot
+from pinion.site.node_concerns import EVICTED_BELOW, CpuIsolation, EdgeCluster, Joining, KubeNode, PiBoot
 from pinion.site.quantities import fraction, seconds
 from pinion.site.rules.facts import Facts
 
@@ -50,21 +50,37 @@ def check(facts: Facts) -> None:
         _rings(facts, stated.nic_tuning.ring)
     if stated.gpu_driver is not None and stated.gpu_driver.mig and stated.gpu_driver.mps is not None:
         facts.report.on("NODE-014", ("concerns", "gpu_driver", "mps"))
-    if stated.kube_node is not None and not facts.has(("concerns", "cpu_isolation")):
-        facts.report.on_key("NODE-007", ("concerns", "kube_node"))
+    if stated.kube_node is not None:
+        _kube_node(facts, stated.kube_node)
     if stated.edge_cluster is not None:
         _edge_cluster(facts, stated.edge_cluster)
+
+
+def _kube_node(facts: Facts, stated: KubeNode) -> None:
+    where: Path = ("concerns", "kube_node")
+    if stated.join is None:
+        if not facts.has(("concerns", "cpu_isolation")):
+            facts.report.on_key("NODE-007", where)
+        return
+    _joining(facts, (*where, "join"), stated.join, "GPU servers")
+    if not facts.has(("concerns", "container_runtime")):
+        facts.report.on_key("NODE-021", (*where, "join"))
+
+
+def _joining(facts: Facts, where: Path, stated: Joining, kind: str) -> None:
+    """What holds for every kubelet that joins."""
+    if not facts.has(("kubernetes",)):
+        facts.report.on_key("NODE-015", where, what=where[-1], kind=kind)
+    if stated.program is not None and stated.source is not None:
+        facts.report.on_key("NODE-018", (*where, "source"))
 
 
 def _edge_cluster(facts: Facts, stated: EdgeCluster) -> None:
     where: Path = ("concerns", "edge_cluster")
     cluster = facts.site.kubernetes
-    if cluster is None and not facts.has(("kubernetes",)):
-        facts.report.on_key("NODE-015", where)
+    _joining(facts, where, stated, "Pis")
     if cluster is not None and not cluster.pis_join:
         facts.report.on("NODE-016", ("kubernetes", "pis_join"))
-    if stated.program is not None and stated.source is not None:
-        facts.report.on_key("NODE-018", (*where, "source"))
     runtime = facts.site.concerns.edge_runtime
     if runtime is not None and runtime.engine == "hailo-ollama":
         facts.report.on("NODE-020", ("concerns", "edge_runtime", "engine"))

@@ -30,7 +30,8 @@ _NONE: Others = {}
 class Report:
     """What a run found and did. *confirm* names the concerns that ask for `confirm` over a fresh login; *waited* are seconds spent behind
     another run. *reboot* is what waits for the next boot, *notes* is what stays although its concern is gone, and why. *needs* are files
-    that the host needs and whose content was held back: nothing was done then, and the same request is to be put again with it.
+    that the host needs and whose content was held back: nothing was done then, and the same request is to be put again with it. *asks*
+    are concerns whose host waits for the operator's machine to approve something.
     """
 
     changes: tuple[Change, ...]
@@ -39,6 +40,7 @@ class Report:
     reboot: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    asks: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, object]:
         """The report as JSON data."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from . import engine, wanted
@@ -53,7 +54,9 @@ def answer(request: Mapping[str, Any], machine: Machine) -> engine.Report:
     if action == "apply":
         if needs := engine.needed(machine, asked):
             return engine.Report((), needs=needs)
-        return engine.converge(machine, asked, wait=wait, who=who, whole=whole, name=run, others=others)
+        asking = [(name, command) for data in request["concerns"] for name, command in wanted.asks(data)]
+        done = engine.converge(machine, asked, wait=wait, who=who, whole=whole, name=run, others=others)
+        return replace(done, asks=tuple(name for name, command in asking if machine.commands.holds(command)))
     if action == "undo":
         return engine.undo(machine, names, wait=wait, who=who, name=run)
     if action == "back":

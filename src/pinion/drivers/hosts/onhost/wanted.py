@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,6 +144,15 @@ def concern(data: Mapping[str, Any]) -> Concern:
     except (KeyError, TypeError, ValueError) as error:
         raise BadRequestError(f"not a concern of a Pinion plan: {error!r}") from error
     return found
+
+
+def asks(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """A concern's name and the command that succeeds while its host waits for an approval, if it may. Raises `BadRequestError`."""
+    try:
+        if approval := data.get("approval"):
+            yield data["name"], str(approval["asks"])
+    except (KeyError, TypeError) as error:
+        raise BadRequestError(f"not an approval of a Pinion plan: {error!r}") from error
 
 
 def _name(text: str) -> str:
