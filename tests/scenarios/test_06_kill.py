@@ -9,10 +9,10 @@ import time
 from collections import Counter
 
 import psutil
-from scenarios.rack import REPOSITORY, SITE, Rack
 from thoroughness import points
 
 from pinion.plan.concerns.os_tuning import SYSCTL_FILE
+from scenarios.rack import REPOSITORY, SITE, Rack
 
 #: Seeded kills of each kind. With those of tests/engine and tests/lab there are forty in a run, more in a full one.
 KILLS = points(3, 8)

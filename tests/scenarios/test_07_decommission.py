@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scenarios.rack import SITE, Rack
 
 from pinion.drivers.hosts.inventory import plan_of
 from pinion.lab import namespaces
 from pinion.plan.concerns.identity import FOLDER
+from scenarios.rack import SITE, Rack
 
 NODE = "pi-02"
 

@@ -6,6 +6,7 @@ The last of the scenarios: it leaves the rack with an empty stack.
 from __future__ import annotations
 
 import pytest
+
 from scenarios.rack import SITE, Rack
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from pinion.plan import hailo_ollama
 from pinion.plan.compile import plan
 from pinion.plan.concerns import edge_cluster, edge_runtime, identity, model_store, site_ca
 from pinion.plan.model import HostPlan, Plan
@@ -11,7 +12,6 @@ from pinion.site.model import Site
 
 #: Where the program that runs on hosts keeps journals and the contents of secret files (`pinion.drivers.hosts.onhost.notes`).
 NOTES = "/var/lib/pinion"
-HAILO_STORE = "/var/lib/hailo-ollama"
 
 #: Concern to the folders and files that hold its data; *secret* ones are overwritten. The first are the first to go.
 DATA: tuple[tuple[str | None, tuple[str, ...], bool], ...] = (
@@ -20,7 +20,7 @@ DATA: tuple[tuple[str | None, tuple[str, ...], bool], ...] = (
     (edge_cluster.NAME, (edge_cluster.BOOTSTRAP_FILE, edge_cluster.PKI, edge_cluster.KUBECONFIG), True),
     (None, (NOTES,), True),
     (model_store.NAME, (model_store.FOLDER,), False),
-    (edge_runtime.NAME, (HAILO_STORE,), False),
+    (edge_runtime.NAME, (hailo_ollama.STORE,), False),
 )
 _UNITS = "/etc/systemd/system/"
 

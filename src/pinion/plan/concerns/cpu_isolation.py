@@ -52,7 +52,7 @@ def cpu_isolation(host: HostContext) -> Concern | None:
         ),
         kernel_arguments=arguments,
         units=(HostUnit(name=TIMER, enabled=True, active=True),),
-        claims=_claims(host, division),
+        claims=(*_claims(host, division), *_boot_claims(host, settings, division)),
     )
 
 
@@ -189,4 +189,41 @@ def _claims(host: HostContext, division: numa.Division) -> tuple[HostClaim, ...]
             expected=isolated,
         ),
         as_planned(PROGRAM, "interrupts", "interrupts of GPUs and RDMA NICs are"),
+    )
+
+
+def _boot_claims(host: HostContext, settings: CpuIsolation, division: numa.Division) -> tuple[HostClaim, ...]:
+    """What the running kernel was told at its start and shows nowhere else, and the pages that it found room for."""
+    if host.lab:
+        return ()
+    assert host.server is not None
+    assert host.server.numa is not None
+    told = (
+        ("rcu_nocbs", "RCU callbacks are kept from the CPUs", numa.text(division.isolated)),
+        ("irqaffinity", "interrupts that nobody pins begin on the CPUs", numa.text(division.system)),
+    )
+    kept = ((2048, settings.hugepages_2m), (1048576, settings.hugepages_1g))
+    return (
+        *(
+            HostClaim(
+                name=name,
+                claim=f"by the running kernel's command line, {claim}",
+                command=f"tr ' ' '\\n' </proc/cmdline | sed -n 's/^{name}=//p' | tail -n 1",
+                expected=expected,
+                after_boot=True,
+            )
+            for name, claim, expected in told
+        ),
+        *(
+            HostClaim(
+                name=f"hugepages.{kib}kB.{node}",
+                claim=f"pages of {kib} KiB on NUMA node {node} number",
+                command=f"cat /sys/devices/system/node/node{node}/hugepages/hugepages-{kib}kB/nr_hugepages",
+                expected=str(pages),
+                after_boot=True,
+            )
+            for kib, pages in kept
+            if pages
+            for node in range(len(host.server.numa.nodes))
+        ),
     )
