@@ -181,12 +181,14 @@ def _claims(host: HostContext, division: numa.Division) -> tuple[HostClaim, ...]
             claim="the scheduler leaves alone the CPUs",
             command="cat /sys/devices/system/cpu/isolated",
             expected=isolated,
+            after_boot=True,
         ),
         HostClaim(
             name="tickless",
             claim="without a tick run the CPUs",
             command="cat /sys/devices/system/cpu/nohz_full",
             expected=isolated,
+            after_boot=True,
         ),
         as_planned(PROGRAM, "interrupts", "interrupts of GPUs and RDMA NICs are"),
     )

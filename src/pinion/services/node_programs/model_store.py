@@ -200,7 +200,7 @@ class Store:
             previous = self.used(model.name, "previous")
             if attempt == 2 or previous in {None, self.used(model.name), model.file}:
                 raise RefusedError(
-                    f"needs {mib(model.size)}, but {why}: raise concerns.model_store.budget, or free the disk"
+                    f"needs {mib(model.size)}, but {why}: raise concerns.model_store.budget_mib, or free the disk"
                 )
             say(f"{model.name}: gives up its previous file for the new one: {why}")
             (self.folder / model.name / "previous").unlink()
@@ -439,7 +439,10 @@ def write(path: Path, content: str) -> None:
     """Replace *path* by rename."""
     path.parent.mkdir(exist_ok=True)
     new = path.with_name(f".{path.name}")
-    new.write_text(content, encoding="utf-8")
+    with new.open("w", encoding="utf-8") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
     new.replace(path)
 
 
