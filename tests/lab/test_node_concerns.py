@@ -197,5 +197,8 @@ def test_concerns_that_the_site_no_longer_has_leave_nothing(rack: NodesRack) -> 
     assert rack.on("pi-01", f"cat {CONFIG_FILE}") == "dtparam=spi=on\n"
     assert rack.on("pi-01", f"cat {PI_COMMAND_LINE}").strip() == IMAGE
     assert rack.on("pi-01", f"systemctl is-active {SERVICE}; true").strip() == "inactive"
+    assert "apt" in rack.on("pi-01", "findmnt -n --mountpoint /var/log || ls /var/log").split(), (
+        "the card's own logs are back"
+    )
     shown = rack.on("nv-1", "sysctl -n net.ipv4.tcp_rmem").split()
     assert shown[2] != "268435456", "the kernel's own is back"
