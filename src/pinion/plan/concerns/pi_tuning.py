@@ -36,9 +36,9 @@ _FLOWS = 32768
 #: Folders that are written to all the time, in memory instead: systemd.unit(5) says how a mount unit is called after its folder.
 LOGS, LOGS_MOUNT = "/var/log", "var-log.mount"
 TEXTFILES_MOUNT = "var-lib-prometheus-node\\x2dexporter.mount"
-#: MiB that each may grow to. Logs: what Debian's own rotation leaves of apt, dpkg and unattended upgrades is below 10 MiB. A textfile has
-#: some 10 KiB.
-_LOGS_SIZE, _TEXTFILES_SIZE = 50, 8
+#: MiB that each may grow to. Logs: two of 5 MiB for each of some pods (edge_cluster tells the kubelet so), and what Debian keeps
+#: of its own. A textfile has some 10 KiB.
+_LOGS_SIZE, _TEXTFILES_SIZE = 100, 8
 
 _NET_SYSCTL = "Linux Documentation/admin-guide/sysctl/net.rst"
 _VM_SYSCTL = "Linux Documentation/admin-guide/sysctl/vm.rst"
