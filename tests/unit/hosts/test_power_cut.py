@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from power_cut import cut
+from thoroughness import points
 
 from pinion.drivers.hosts.memory import MemoryHost
 from pinion.drivers.hosts.onhost import engine, notes
@@ -79,6 +80,6 @@ def test_a_unit_and_a_key_are_whole_after_a_power_cut_at_any_step(disk: Path, tm
             assert converge(*target).changes == ()
             converge(*(() if target else (edge(disk),)))
             assert seen(disk) == here, f"cut at {at}, and all of it back"
-            at += 1
+            at += points(2, 1)
         assert at > 25, "steps were counted"
         assert seen(disk) == there
