@@ -17,14 +17,16 @@ from pinion.site.catalog import load
 
 DRIVER, NEWER = "580.95.05", "590.44.01"
 UNITS = "/usr/lib/systemd/system"
-#: Units are files, and their states are marks; who is started in earnest is in /run/starts.
+#: Units are files, and their states are marks; who is started in earnest is in /run/starts, and mounts are.
 SYSTEMCTL = f"""#!/bin/sh
-words= property= again=
+set -f; words= property= again=
 for word; do case $word in --property=*) property=${{word#*=}};; -*) ;; *) words="$words $word";; esac; done
 set -- $words; verb=$1; shift
 echo "$verb $*" >>/run/units/log
 there() {{ test -e /etc/systemd/system/$1 || test -e {UNITS}/$1; }}
-start() {{ if test -x /run/starts/$1; then /run/starts/$1 || exit 1; fi; : >/run/units/active.$1; }}
+said() {{ sed -n "s/^$2=//p" "/etc/systemd/system/$1"; }}
+start() {{ case $1 in *.mount) mount -t tmpfs -o "$(said "$1" Options)" none "$(said "$1" Where)" || exit 1;; esac
+  if test -x /run/starts/$1; then /run/starts/$1 || exit 1; fi; : >"/run/units/active.$1"; }}
 for unit; do case $verb in
 show)
   if [ "$property" = LoadState ]; then there $unit && echo loaded || echo not-found; continue; fi
@@ -33,7 +35,7 @@ show)
   test -e /run/units/enabled.$unit && echo UnitFileState=enabled || echo UnitFileState=disabled;;
 is-active) test -e /run/units/active.$unit || exit 3;;
 is-enabled) test -e /run/units/enabled.$unit || exit 1;;
-stop) rm -f /run/units/active.$unit;;
+stop) rm -f "/run/units/active.$unit"; case $unit in *.mount) umount "$(said "$unit" Where)";; esac;;
 disable) rm -f /run/units/enabled.$unit;;
 *)
   there $unit || {{ echo "Unit $unit not found." >&2; exit 5; }}
@@ -194,6 +196,7 @@ def prepared(folder: Path) -> list[str]:
         "rm -rf /etc/apt/* /etc/default/grub.d && mkdir -p /etc/apt/preferences.d",
         f"echo 'deb [trusted=yes] file:{archive} ./' >/etc/apt/sources.list && echo 'APT::Sandbox::User \"root\";' >/etc/apt/apt.conf",
         f"mount --bind {folder}/sys /sys && mount --bind {folder}/proc/irq /proc/irq",
+        "mkdir -p /var/lib/prometheus/node-exporter",
         "echo BOOT_IMAGE=/vmlinuz >/run/cmdline && mount --bind /run/cmdline /proc/cmdline",
         f"cp -r {programs}/usr/. /usr/ && cp -r {programs}/starts /run/ && mkdir /run/units",
         f"dpkg -i {image}/*.deb >/dev/null && update-grub",

@@ -7,6 +7,7 @@ interrupt to another one, so `net.core.netdev_max_backlog` counts for nothing wi
 from __future__ import annotations
 
 from pinion.plan.concerns.node_metrics import FOLDER as TEXTFILES
+from pinion.plan.concerns.power_thermal import SERVICE as POWER_THERMAL
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostSysctl, HostUnit
 from pinion.plan.texts import kept_by, sysctl_lines, unit_text
@@ -207,7 +208,9 @@ def _mount_file(name: str, folder: str, size: int) -> HostFile:
             "WantedBy=local-fs.target",
         ],
     )
-    return HostFile(path=f"/etc/systemd/system/{name}", content=content, notify=(name,))
+    # A service that runs on, with this folder open to it, would go on writing below the mount.
+    writer = (POWER_THERMAL,) if folder == TEXTFILES else ()
+    return HostFile(path=f"/etc/systemd/system/{name}", content=content, notify=(name,), restart=writer)
 
 
 def _in_memory(folder: str) -> HostClaim:
