@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from unit.hosts.nodes import concern, file, stated
+from unit.hosts.nodes import JOINED, concern, file, stated
 from unit.hosts.sites import DC
 from unit.services.artefact_server import serving
 
@@ -143,6 +143,15 @@ def test_whoever_stops_it_lets_nobody_new_in_and_waits_for_who_is_being_answered
     assert 0 < bound < float(patience.removeprefix("TimeoutStopSec=").removesuffix("s")) <= 60
     assert f"ExecStopPost=-+{PROGRAMS}/edge-drain --end" in lines, "what starts again is asked again"
     assert "After=network-online.target" in lines, "so it ends before the network does"
+
+
+def test_a_pod_goes_when_it_is_out_of_service_and_goes_in_any_case() -> None:
+    source = {"url": "https://files.example/kubelet", "sha256": "ab" * 32}
+    lines = service(concern(stated(DC, planned() | {"edge_cluster": {"source": source}}, **JOINED), PI, "edge_runtime"))
+    drain, remove = [line for line in lines if line.startswith("ExecStop=")]
+    assert drain.startswith(f"ExecStop=-{PROGRAMS}/edge-drain --for ")
+    assert remove == f"ExecStop={PROGRAMS}/edge-pod remove"
+    assert f"ExecStopPost=-{PROGRAMS}/edge-drain --end" in lines
 
 
 @pytest.mark.parametrize(("engine", "port"), [("llama-server", 8080), ("hailo-ollama", 8000)])
