@@ -44,6 +44,8 @@ def test_concerns_that_the_site_no_longer_has_leave_nothing(rack: ConcernsRack) 
         assert rack.on(name, f"cat {CONFIG_FILE}") == "dtparam=spi=on\n"
         assert rack.on(name, f"cat {PI_COMMAND_LINE}").strip() == IMAGE
         assert rack.on(name, f"systemctl is-active {POWER_THERMAL}; true").strip() == "inactive"
+        logs = rack.on(name, "findmnt -n --mountpoint /var/log || ls /var/log").split()
+        assert "apt" in logs, "the card's own logs are back"
     shown = rack.on("nv-1", "sysctl -n net.ipv4.tcp_rmem").split()
     assert shown[2] != "268435456", "the kernel's own is back"
     for name in ("pi-01", "pi-02", "nv-1"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from pinion.plan import joining
+from pinion.plan import hailo_ollama, joining
 from pinion.plan.compile import plan
 from pinion.plan.concerns import edge_cluster, edge_runtime, identity, kube_node, model_store, site_ca
 from pinion.plan.model import HostPlan, Plan
@@ -12,7 +12,6 @@ from pinion.site.model import Site
 
 #: Where the program that runs on hosts keeps journals and the contents of secret files (`pinion.drivers.hosts.onhost.notes`).
 NOTES = "/var/lib/pinion"
-HAILO_STORE = "/var/lib/hailo-ollama"
 
 #: Concerns to the folders and files that hold their data; *secret* ones are overwritten. The first are the first to go.
 DATA: tuple[tuple[tuple[str, ...], tuple[str, ...], bool], ...] = (
@@ -21,7 +20,7 @@ DATA: tuple[tuple[tuple[str, ...], tuple[str, ...], bool], ...] = (
     ((edge_cluster.NAME, kube_node.NAME), joining.SECRETS, True),
     ((), (NOTES,), True),
     ((model_store.NAME,), (model_store.FOLDER,), False),
-    ((edge_runtime.NAME,), (HAILO_STORE,), False),
+    ((edge_runtime.NAME,), (hailo_ollama.STORE,), False),
 )
 _UNITS = "/etc/systemd/system/"
 

@@ -26,7 +26,8 @@ class PiTuning(Statement):
         default=None,
     )
     journal: Literal["volatile", "persistent"] = says(
-        "Where the journal lives. `volatile`: in memory, so that logs do not wear the card and are gone after a reboot.",
+        "Where the journal and the other logs of /var/log live. `volatile`: in memory, so that they do not wear the card and are gone "
+        "after a reboot. `persistent`: on the card.",
         default="volatile",
     )
 
@@ -220,6 +221,16 @@ class ModelStore(Statement):
         default=8192,
     )
     interval: Duration = says("How often what is missing is tried again, 1min to 24h.", default="15min")
+    write_mib: Annotated[int, Field(ge=1, le=4096)] = says(
+        "Most that a model which comes writes to the disk, in MiB a second, so that others can write meanwhile. The default is two thirds "
+        "of what an SD card of class V30 writes at least (SD Association, Speed Class).",
+        default=20,
+    )
+    keep: bool = says(
+        "Whether the models stay on the disk when the concern is taken away, so that gigabytes are not fetched twice by accident. `false`, "
+        "in force before the concern goes: they go with it.",
+        default=True,
+    )
 
 
 #: What serves a model on a Pi.

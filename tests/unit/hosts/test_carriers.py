@@ -45,6 +45,7 @@ class Bench:
     def __init__(self, folder: Path, *, sudo: str = SUDO) -> None:
         self.folder = folder
         self.lines: list[str] = []
+        self.known = ["first", "second"]
         (folder / "bin").mkdir()
         (folder / "bin/sudo").write_text(sudo)
         (folder / "bin/sudo").chmod(0o755)
@@ -53,7 +54,7 @@ class Bench:
         """Have Ansible or pyinfra bring *concerns*; the name of its answers."""
         name = f"{len(self.lines)}-{by}"
         host = {"name": "here", "concerns": {concern.name: concern.model_dump(mode="json") for concern in concerns}}
-        data: dict[str, Any] = {"pinion_host": host, "pinion_concerns": ["first", "second"]}
+        data: dict[str, Any] = {"pinion_host": host, "pinion_concerns": self.known}
         local = {
             "ansible_connection": "local",
             "ansible_python_interpreter": "/usr/bin/python3",

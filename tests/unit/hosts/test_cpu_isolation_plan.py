@@ -116,7 +116,33 @@ def test_it_asks_for_a_reboot_and_its_claims_are_of_the_running_kernel() -> None
         "isolated": "4-55,60-111,116-167,172-223",
         "tickless": "4-55,60-111,116-167,172-223",
         "interrupts": "as-planned",
+        "rcu_nocbs": "4-55,60-111,116-167,172-223",
+        "irqaffinity": "0-1,56-57,112-113,168-169",
     }
+
+
+def test_every_argument_and_every_page_is_claimed_of_the_running_kernel() -> None:
+    entry = found(hugepages_2m=1024, hugepages_1g=64)
+    claims = {claim.name: claim for claim in entry.claims}
+    assert set(boot(entry)) - {"console"} == {
+        "isolcpus",
+        "nohz_full",
+        "rcu_nocbs",
+        "irqaffinity",
+        "hugepagesz",
+        "hugepages",
+    }
+    pages = {name: claim.expected for name, claim in claims.items() if name.startswith("hugepages.")}
+    assert pages == {
+        f"hugepages.{size}kB.{node}": count for size, count in ((2048, "1024"), (1048576, "64")) for node in (0, 1)
+    }
+    told = file(entry, GRUB).content.rpartition("$GRUB_CMDLINE_LINUX ")[2].rstrip('"\n')
+    for name in ("rcu_nocbs", "irqaffinity"):
+        command = claims[name].command.replace("/proc/cmdline", "/dev/stdin")
+        for line, right in ((f"quiet {told} ro\n", True), ("quiet ro\n", False), (f"quiet {told} {name}=0\n", False)):
+            said = subprocess.run(["/bin/sh", "-c", command], input=line, capture_output=True, text=True, check=True)
+            assert (said.stdout.strip() == claims[name].expected) is right
+    assert all(claims[name].after_boot for name in (*pages, "rcu_nocbs", "irqaffinity"))
 
 
 def test_only_gpu_servers_whose_numa_map_is_known() -> None:

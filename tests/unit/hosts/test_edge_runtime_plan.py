@@ -18,16 +18,16 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from unit.hosts.nodes import concern, file, stated
+from unit.hosts.nodes import JOINED, concern, file, stated
 from unit.hosts.sites import DC
 from unit.services.artefact_server import serving
 
 from pinion.lab.models.artefacts import ModelError, default_cache, obtain
+from pinion.plan import hailo_ollama
 from pinion.plan.concerns.edge_runtime import HEALTH_SERVICE, PATH_UNIT, SERVICE, USER
 from pinion.plan.concerns.model_store import CONFIG_FILE, FOLDER, TIMER
 from pinion.plan.model import Concern, DeviceKind
 from pinion.plan.programs import FOLDER as PROGRAMS
-from pinion.site.catalog import Evidence
 from pinion.site.edge_models import served, stored
 from pinion.site.loader import load
 
@@ -107,16 +107,51 @@ def test_one_switch_chooses_the_engine_and_the_names_stay() -> None:
     for found, start in zip((llama, onnx, hailo), starts, strict=True):
         (line,) = [line for line in service(found) if line.startswith("ExecStart=")]
         assert line.startswith(f"ExecStart={start}")
-    assert (llama.packages, hailo.packages) == ((), ())
+    assert (llama.packages, hailo.packages) == (("nftables",), ("nftables",)), "Pinion installs no engine"
     assert "python3-onnxruntime" in onnx.packages
     assert [unit.name for unit in llama.units] == [unit.name for unit in onnx.units]
 
 
-def test_what_nobody_has_seen_run_is_rendered_and_claims_nothing() -> None:
+def test_hailos_server_listens_at_the_planned_address_alone_and_its_claims_say_so() -> None:
     found = runtime("hailo-ollama")
-    assert [unit.evidence for unit in found.units if unit.name == SERVICE] == [Evidence.RENDERED]
-    assert found.claims == ()
-    assert "DeviceAllow=/dev/hailo0 rw" in service(found)
+    host = next(host for host in stated(DC, planned("hailo-ollama")).hosts if host.kind is PI)
+    told = json.loads(file(host.concerns["edge_runtime"], hailo_ollama.SETTINGS).content)
+    assert told["server"] == {"host": host.address, "port": 8000}
+    lines = service(found)
+    folder, name, settings = hailo_ollama.SETTINGS.rsplit("/", 2)
+    assert f"Environment=HOME=/nonexistent XDG_CONFIG_HOME={folder}" in lines
+    assert (name, settings) == ("hailo-ollama", "hailo-ollama.json"), "as its source looks for it"
+    assert "BindPaths=/var/lib/hailo-ollama:/usr/share/hailo-ollama/models/blob" in lines
+    assert "DeviceAllow=/dev/hailo0 rw" in lines
+    assert [(folder.path, folder.owner) for folder in found.directories] == [(hailo_ollama.STORE, USER)]
+    assert [unit.name for unit in found.units] == [SERVICE, "pinion-edge-health.timer"]
+    assert {claim.name: claim.expected for claim in host.concerns["edge_runtime"].claims} == {
+        "answers": "yes",
+        "fenced": f"{USER} strict yes",
+        "listens": f"{host.address}:8000",
+    }
+
+
+@pytest.mark.parametrize("engine", ["llama-server", "onnx-model-server", "hailo-ollama"])
+def test_whoever_stops_it_lets_nobody_new_in_and_waits_for_who_is_being_answered(engine: str) -> None:
+    lines = service(runtime(engine))
+    (stop,) = [line for line in lines if line.startswith("ExecStop=")]
+    words = stop.split()
+    assert words[0] == f"ExecStop=-+{PROGRAMS}/edge-drain", "the firewall is root's, and a late answer no failure"
+    bound = float(words[words.index("--for") + 1])
+    (patience,) = [line for line in lines if line.startswith("TimeoutStopSec=")]
+    assert 0 < bound < float(patience.removeprefix("TimeoutStopSec=").removesuffix("s")) <= 60
+    assert f"ExecStopPost=-+{PROGRAMS}/edge-drain --end" in lines, "what starts again is asked again"
+    assert "After=network-online.target" in lines, "so it ends before the network does"
+
+
+def test_a_pod_goes_when_it_is_out_of_service_and_goes_in_any_case() -> None:
+    source = {"url": "https://files.example/kubelet", "sha256": "ab" * 32}
+    lines = service(concern(stated(DC, planned() | {"edge_cluster": {"source": source}}, **JOINED), PI, "edge_runtime"))
+    drain, remove = [line for line in lines if line.startswith("ExecStop=")]
+    assert drain.startswith(f"ExecStop=-{PROGRAMS}/edge-drain --for ")
+    assert remove == f"ExecStop={PROGRAMS}/edge-pod remove"
+    assert f"ExecStopPost=-{PROGRAMS}/edge-drain --end" in lines
 
 
 @pytest.mark.parametrize(("engine", "port"), [("llama-server", 8080), ("hailo-ollama", 8000)])
@@ -140,6 +175,36 @@ def test_the_service_starts_when_its_model_is_there() -> None:
     assert {unit.name for unit in found.units} >= {PATH_UNIT}
     assert any(line.startswith(f"ExecStart={PROGRAMS}/edge-health --restart {SERVICE} ") for line in file(
         found, f"/etc/systemd/system/{HEALTH_SERVICE}").content.splitlines())  # fmt: skip
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_models_stay_or_go_with_the_concern_as_the_site_says(tmp_path: Path, keep: bool) -> None:
+    site = planned() | {"model_store": {"key": KEY, "keep": keep}}
+    found = file(concern(stated(DC, site), PI, "model_store"), CONFIG_FILE)
+    store, settings = tmp_path / "store", tmp_path / "settings"
+    (store / "tiny").mkdir(parents=True)
+    settings.touch()
+
+    def run() -> None:
+        for command in found.run:
+            here = command.replace(FOLDER, str(store)).replace(CONFIG_FILE, str(settings))
+            subprocess.run(["/bin/sh", "-ec", here], check=True)
+
+    run()
+    assert (store / "tiny").exists(), "the file is placed"
+    settings.unlink()
+    run()
+    assert (store / "tiny").exists() is keep, "the file is gone"
+    other = stated(DC, site | {"model_store": {"key": KEY, "keep": not keep}})
+    assert file(concern(other, PI, "model_store"), CONFIG_FILE).content != found.content, (
+        "so the host notes the other command"
+    )
+
+
+def test_a_model_that_comes_leaves_others_a_share_of_the_disk() -> None:
+    found = concern(stated(DC, planned() | {"model_store": {"key": KEY, "write_mib": 5}}), PI, "model_store")
+    lines = file(found, "/etc/systemd/system/pinion-model-store.service").content.splitlines()
+    assert f"IOWriteBandwidthMax={FOLDER} {5 * 2**20}" in lines
 
 
 def test_a_changed_setting_tries_at_once() -> None:
@@ -261,7 +326,7 @@ def test_a_model_comes_by_the_store_and_the_unit_serves_it(engine: str, tmp_path
     watch = f"{tmp_path}{PROGRAMS}/edge-health --restart {SERVICE} http://127.0.0.1:{board.port}/health"
     assert board.run(watch).returncode == 1
     assert (tmp_path / "systemctl.log").read_text().splitlines()[1:] == [
-        f"is-active --quiet {SERVICE}", f"--no-block restart {SERVICE}"
+        f"is-active --quiet {SERVICE}", f"kill --signal=KILL {SERVICE}", f"--no-block restart {SERVICE}"
     ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from unit.hosts.nodes import concern, file, first, stated, sysctls
@@ -12,7 +13,10 @@ from unit.hosts.sites import DC, LAB
 from pinion.plan.concerns.pi_tuning import (
     BACKLOG_KEY,
     JOURNAL_FILE,
+    LOGS_MOUNT,
     SYSCTL_FILE,
+    TEXTFILES,
+    TEXTFILES_MOUNT,
     UNIT,
     UNIT_FILE,
     ZRAM_FILE,
@@ -85,11 +89,39 @@ def test_settings_arrive() -> None:
     assert {claim.name: claim.expected for claim in found.claims}["governor"] == "schedutil"
 
 
+@pytest.mark.parametrize(
+    ("concerns", "mounted"),
+    [
+        ({"pi_tuning": {}}, {LOGS_MOUNT: "/var/log"}),
+        ({"pi_tuning": {}, "node_metrics": {}}, {LOGS_MOUNT: "/var/log", TEXTFILES_MOUNT: TEXTFILES}),
+        ({"pi_tuning": {"journal": "persistent"}, "node_metrics": {}}, {TEXTFILES_MOUNT: TEXTFILES}),
+        ({"pi_tuning": {"journal": "persistent"}}, {}),
+    ],
+)
+def test_what_is_written_all_the_time_lies_in_memory(concerns: dict[str, Any], mounted: dict[str, str]) -> None:
+    """Nothing of /var/log is lost at a boot where the journal is kept, and all of it where that is not."""
+    found = concern(stated(DC, concerns), PI, "pi_tuning")
+    assert [unit.name for unit in found.units if unit.name.endswith(".mount")] == list(mounted)
+    assert {
+        claim.name.removeprefix("memory."): claim.expected for claim in found.claims if "memory." in claim.name
+    } == dict.fromkeys(mounted.values(), "tmpfs")
+    for name, folder in mounted.items():
+        entry = file(found, f"/etc/systemd/system/{name}")
+        lines = entry.content.splitlines()
+        assert {"Type=tmpfs", f"Where={folder}", "WantedBy=local-fs.target"} <= set(lines)
+        assert entry.notify == (name,), "a remount, and no empty folder"
+        assert entry.restart == (() if folder == "/var/log" else ("pinion-power-thermal.service",)), "who holds it open"
+        said = subprocess.run(
+            ["systemd-escape", "--path", "--suffix=mount", folder], capture_output=True, text=True, check=True
+        )
+        assert said.stdout.strip() == name
+
+
 def test_a_container_is_asked_for_nothing_that_it_cannot_hold() -> None:
     found = concern(stated(LAB, {"pi_tuning": {}}), PI, "pi_tuning")
     assert not any(sysctl.live for sysctl in found.sysctls)
-    assert [(unit.name, unit.enabled, unit.active) for unit in found.units] == [(UNIT, True, False)]
-    assert found.claims == ()
+    assert [(unit.name, unit.active) for unit in found.units] == [(LOGS_MOUNT, True), (UNIT, False)]
+    assert [claim.name for claim in found.claims] == ["memory./var/log"], "that it can hold"
     assert all(sysctl.live for sysctl in concern(stated(DC, {"pi_tuning": {}}), PI, "pi_tuning").sysctls)
 
 

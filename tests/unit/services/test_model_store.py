@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import power_cut
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -403,27 +404,21 @@ def test_one_model_that_cannot_be_had_does_not_hold_up_another(node: Node) -> No
     assert node.current("present") == gguf(2)
 
 
-#: Ends the program at the n-th event of the interpreter's audit log that changes a file or starts a program.
-_KILLER = """
+#: Ends the program at a step of those that change a file or start a program.
+_CUTTER = f"""
 import os, runpy, sys
-left = int(os.environ["KILL_AT"])
-EVENTS = {"os.rename", "os.remove", "os.symlink", "os.mkdir", "subprocess.Popen", "os.chmod", "shutil.rmtree"}
-def hook(event, args):
-    global left
-    if event in EVENTS or (event == "open" and isinstance(args[1], str) and set(args[1]) & set("wa")):
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), 9)
-sys.addaudithook(hook)
+sys.path.insert(0, {str(Path(power_cut.__file__).parent)!r})
+import power_cut
+power_cut.install(int(os.environ["CUT_AT"]), os.environ["OWN"], os.environ["SYNCED"])
 program, sys.argv = sys.argv[1], sys.argv[1:]
 runpy.run_path(program, run_name="__main__")
 """
 
 
 def test_killed_at_any_step_the_next_run_ends_where_it_would_have(node: Node) -> None:
-    """From one model to another, killed before a change of it: what is in use is always whole, and the end is the same."""
-    tracer = node.folder / "killer.py"
-    tracer.write_text(_KILLER)
+    """From one model to another, killed before a change of it, by turns with the power: what is in use is whole, and the end the same."""
+    tracer, synced = node.folder / "cutter.py", node.folder / "synced"
+    tracer.write_text(_CUTTER)
     first, second = gguf(1, 50_000), gguf(2, 50_000)
     node.state(first)
     node.run()
@@ -434,10 +429,14 @@ def test_killed_at_any_step_the_next_run_ends_where_it_would_have(node: Node) ->
         shutil.rmtree(node.store)
         shutil.copytree(before, node.store, symlinks=True)
         node.told.write_text("")
+        told = {"CUT_AT": str(killed), "OWN": str(node.folder), "SYNCED": str(synced)}
+        marks = power_cut.marks(node.store)
         try:
-            node.run(tracer=str(tracer), expect=-9, environment={"KILL_AT": str(killed)})
+            node.run(tracer=str(tracer), expect=power_cut.CUT, environment=told)
         except AssertionError:
             break
+        if killed % 2:
+            power_cut.lose(node.store, marks, synced)
         assert node.current() in {first, second}
         swapped = node.current() == second
         node.run()

@@ -37,6 +37,7 @@ def cpu_isolation(host: HostContext) -> Concern | None:
     if settings is None or division is None:
         return None
     arguments, boot_files = host.kernel_arguments(NAME, kernel_arguments(host, settings, division))
+    booted = tuple(file.path for file in boot_files)
     return Concern(
         name=NAME,
         files=(
@@ -52,7 +53,7 @@ def cpu_isolation(host: HostContext) -> Concern | None:
         ),
         kernel_arguments=arguments,
         units=(HostUnit(name=TIMER, enabled=True, active=True),),
-        claims=_claims(host, division, tuple(file.path for file in boot_files)),
+        claims=(*_claims(host, division, booted), *_boot_claims(host, settings, division, booted)),
     )
 
 
@@ -191,4 +192,43 @@ def _claims(host: HostContext, division: numa.Division, boot_files: tuple[str, .
             after_boot=boot_files,
         ),
         as_planned(PROGRAM, "interrupts", "interrupts of GPUs and RDMA NICs are"),
+    )
+
+
+def _boot_claims(
+    host: HostContext, settings: CpuIsolation, division: numa.Division, boot_files: tuple[str, ...]
+) -> tuple[HostClaim, ...]:
+    """What the running kernel was told at its start and shows nowhere else, and the pages that it found room for."""
+    if host.lab:
+        return ()
+    assert host.server is not None
+    assert host.server.numa is not None
+    told = (
+        ("rcu_nocbs", "RCU callbacks are kept from the CPUs", numa.text(division.isolated)),
+        ("irqaffinity", "interrupts that nobody pins begin on the CPUs", numa.text(division.system)),
+    )
+    kept = ((2048, settings.hugepages_2m), (1048576, settings.hugepages_1g))
+    return (
+        *(
+            HostClaim(
+                name=name,
+                claim=f"by the running kernel's command line, {claim}",
+                command=f"tr ' ' '\\n' </proc/cmdline | sed -n 's/^{name}=//p' | tail -n 1",
+                expected=expected,
+                after_boot=boot_files,
+            )
+            for name, claim, expected in told
+        ),
+        *(
+            HostClaim(
+                name=f"hugepages.{kib}kB.{node}",
+                claim=f"pages of {kib} KiB on NUMA node {node} number",
+                command=f"cat /sys/devices/system/node/node{node}/hugepages/hugepages-{kib}kB/nr_hugepages",
+                expected=str(pages),
+                after_boot=boot_files,
+            )
+            for kib, pages in kept
+            if pages
+            for node in range(len(host.server.numa.nodes))
+        ),
     )

@@ -7,7 +7,7 @@ import re
 from functools import cache
 from importlib import resources
 
-from pinion.plan import edge_pod
+from pinion.plan import edge_pod, hailo_ollama
 from pinion.plan.cluster import NODE_LABELS
 from pinion.plan.concerns.edge_cluster import joins
 from pinion.plan.concerns.model_store import FOLDER as STORE_FOLDER
@@ -16,11 +16,20 @@ from pinion.plan.concerns.model_store import RUNTIME_SERVICE, current
 from pinion.plan.context import HostContext
 from pinion.plan.flows import edge_port
 from pinion.plan.kubelet import UNIT
-from pinion.plan.model import CLAIM_SECONDS, Concern, DeviceKind, HostClaim, HostFile, HostUnit, HostUser
+from pinion.plan.model import (
+    CLAIM_SECONDS,
+    Concern,
+    DeviceKind,
+    HostClaim,
+    HostDirectory,
+    HostFile,
+    HostUnit,
+    HostUser,
+)
 from pinion.plan.programs import FOLDER as PROGRAMS
 from pinion.plan.programs import program_file, program_path
 from pinion.plan.texts import kept_by, unit_text
-from pinion.site.catalog import Board, Evidence
+from pinion.site.catalog import Board
 from pinion.site.edge_models import served
 from pinion.site.node_concerns import EdgeCluster, EdgeRuntime
 
@@ -33,9 +42,13 @@ HEALTH_TIMER = "pinion-edge-health.timer"
 HEALTH_PROGRAM = "edge_health"
 POD_PROGRAM = "edge_pod"
 POD_FILE = "/etc/pinion/edge-pod.json"
+DRAIN_PROGRAM = "edge_drain"
 #: Seconds from start to the first healthy answer at most: the founding figures have 10 s for the load of a model from a HAT, and a model
 #: of 4 GiB takes a minute from an SD card of 90 MB/s.
 _START = 180
+#: Seconds that requests under way have to end when it is stopped: 200 tokens at the slowest decode of a 3B model in the hardware figures
+#: take longer, but a reboot or a new model must not wait for ever.
+_DRAIN = 30
 #: Seconds that a claim gives a runtime that is just being started with another model.
 _LOAD = 90
 _SERVER_FOLDER = f"{PROGRAMS}/onnx-model-server"
@@ -50,7 +63,7 @@ def edge_runtime(host: HostContext) -> Concern | None:
     if settings is None or host.kind is not DeviceKind.PI or board is None:
         return None
     if settings.engine == "hailo-ollama":
-        return _concern(host, settings, _hailo(settings, board))
+        return _concern(host, settings, [*hailo_ollama.service(), *_limits(settings, board)])
     model = served(host.site)
     if model is None:
         return None
@@ -76,7 +89,7 @@ def _address(host: HostContext) -> str:
 
 def _url(host: HostContext, settings: EdgeRuntime) -> str:
     address = _address(host)
-    path = "/hailo/v1/list" if settings.engine == "hailo-ollama" else "/health"
+    path = hailo_ollama.HEALTH if settings.engine == "hailo-ollama" else "/health"
     return f"http://{f'[{address}]' if ':' in address else address}:{edge_port(settings)}{path}"
 
 
@@ -92,10 +105,10 @@ def _cores(settings: EdgeRuntime, board: Board) -> int:
 def _concern(host: HostContext, settings: EdgeRuntime, service: list[str], *, model: str | None = None) -> Concern:
     url, onnx = _url(host, settings), settings.engine == "onnx-model-server"
     started = PATH_UNIT if model is not None else SERVICE
-    # What nobody has seen run on such a board is not claimed to be in force there.
-    evidence = None if model is not None else Evidence.RENDERED
+    hailo = settings.engine == "hailo-ollama"
     files = [
         program_file(HEALTH_PROGRAM),
+        program_file(DRAIN_PROGRAM),
         *(_server_files() if onnx else ()),
         HostFile(
             path=f"/etc/systemd/system/{SERVICE}", content=_service(settings, service, url, model), restart=(SERVICE,)
@@ -103,13 +116,17 @@ def _concern(host: HostContext, settings: EdgeRuntime, service: list[str], *, mo
         HostFile(path=f"/etc/systemd/system/{HEALTH_SERVICE}", content=_health(url)),
         HostFile(path=f"/etc/systemd/system/{HEALTH_TIMER}", content=_health_timer()),
     ]
+    if hailo:
+        told = hailo_ollama.settings(_address(host), edge_port(settings))
+        files.append(HostFile(path=hailo_ollama.SETTINGS, content=told, restart=(SERVICE,)))
     if model is not None:
         files.append(HostFile(path=f"/etc/systemd/system/{PATH_UNIT}", content=_path(model), restart=(PATH_UNIT,)))
-    units = [HostUnit(name=started, enabled=True, active=True, evidence=evidence)]
+    units = [HostUnit(name=started, enabled=True, active=True)]
     units.append(HostUnit(name=HEALTH_TIMER, enabled=True, active=True))
     return Concern(
         name=NAME,
-        packages=_SERVER_PACKAGES if onnx else (),
+        packages=("nftables", *(_SERVER_PACKAGES if onnx else ())),
+        directories=(HostDirectory(path=hailo_ollama.STORE, owner=USER, group=USER, mode="0750"),) if hailo else (),
         users=(
             HostUser(
                 name=USER,
@@ -122,7 +139,7 @@ def _concern(host: HostContext, settings: EdgeRuntime, service: list[str], *, mo
         ),
         files=tuple(files),
         units=tuple(units),
-        claims=_claims(settings, url) if model is not None else (),
+        claims=_claims(settings, url),
     )
 
 
@@ -188,9 +205,10 @@ def _pod_concern(host: HostContext, settings: EdgeRuntime, cluster: EdgeCluster,
     }
     return Concern(
         name=NAME,
-        packages=_SERVER_PACKAGES if onnx else (),
+        packages=("nftables", *(_SERVER_PACKAGES if onnx else ())),
         files=(
             program_file(HEALTH_PROGRAM),
+            program_file(DRAIN_PROGRAM),
             program_file(POD_PROGRAM, restart=(SERVICE,)),
             *(_server_files() if onnx else ()),
             HostFile(path=POD_FILE, content=json.dumps(told, indent=1) + "\n", restart=(SERVICE,)),
@@ -223,7 +241,10 @@ def _pod_service(settings: EdgeRuntime, url: str, model: str) -> str:
             "# Started means that it answers.",
             f"ExecStartPost={program_path(HEALTH_PROGRAM)} --wait {_START} {url}",
             f"TimeoutStartSec={_START + 20}s",
+            "# Whether all had their answer or not: the pod goes.",
+            f"ExecStop=-{_drain(url)}",
             f"ExecStop={program} remove",
+            f"ExecStopPost=-{program_path(DRAIN_PROGRAM)} --end",
             "TimeoutStopSec=60s",
             "Restart=on-failure",
             "RestartSec=5s",
@@ -231,16 +252,9 @@ def _pod_service(settings: EdgeRuntime, url: str, model: str) -> str:
     )
 
 
-def _hailo(settings: EdgeRuntime, board: Board) -> list[str]:
-    """Hailo's own server, which brings its models, keeps them below its state folder, and reaches the chip by one device."""
-    return [
-        "ExecStart=/usr/bin/hailo-ollama",
-        "StateDirectory=hailo-ollama",
-        "Environment=HOME=/var/lib/hailo-ollama XDG_DATA_HOME=/var/lib/hailo-ollama",
-        "DevicePolicy=closed",
-        "DeviceAllow=/dev/hailo0 rw",
-        *_limits(settings, board),
-    ]
+def _drain(url: str) -> str:
+    """A command that lets in nobody new and waits for those who are being answered."""
+    return f"{program_path(DRAIN_PROGRAM)} --for {_DRAIN} {url}"
 
 
 def _limits(settings: EdgeRuntime, board: Board) -> list[str]:
@@ -272,10 +286,12 @@ def _service(settings: EdgeRuntime, engine: list[str], url: str, model: str | No
             "# Started means that it answers.",
             f"ExecStartPost={program_path(HEALTH_PROGRAM)} --wait {_START} {url}",
             f"TimeoutStartSec={_START + 20}s",
+            "# Whoever stops it, also the system on its way down: nobody new is let in (by root), and who is being answered has a while.",
+            f"ExecStop=-+{_drain(url)}",
+            f"ExecStopPost=-+{program_path(DRAIN_PROGRAM)} --end",
+            f"TimeoutStopSec={_DRAIN + 5}s",
             "Restart=always",
             "RestartSec=5s",
-            "# A server that hangs does not hear that it is to end.",
-            "TimeoutStopSec=10s",
             "NoNewPrivileges=yes",
             "CapabilityBoundingSet=",
             "ProtectSystem=strict",

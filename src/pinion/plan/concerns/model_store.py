@@ -39,8 +39,14 @@ def model_store(host: HostContext) -> Concern | None:
         files=(
             program_file(PROGRAM),
             program_file(FORMAT_PROGRAM),
-            HostFile(path=CONFIG_FILE, content=config(host.site, settings), restart=(TIMER,)),
-            HostFile(path=f"/etc/systemd/system/{SERVICE}", content=_service()),
+            HostFile(
+                path=CONFIG_FILE,
+                content=config(host.site, settings),
+                restart=(TIMER,),
+                # The file goes with the concern, and the models with the file.
+                run=() if settings.keep else (f"test -e {CONFIG_FILE} || rm -rf {FOLDER}",),
+            ),
+            HostFile(path=f"/etc/systemd/system/{SERVICE}", content=_service(settings)),
             HostFile(path=f"/etc/systemd/system/{TIMER}", content=_timer(settings), restart=(TIMER,)),
         ),
         units=(HostUnit(name=TIMER, enabled=True, active=True),),
@@ -73,6 +79,8 @@ def config(site: Site, settings: ModelStore) -> str:
             "units": [RUNTIME_SERVICE] if name == served(site) else [],
         }
     wanted = {"folder": FOLDER, "budget": settings.budget_mib << 20, "key": public_key(settings.key), "models": models}
+    # Not the program's, but said here: what becomes of the models is placed with this file.
+    wanted["keep"] = settings.keep
     return json.dumps(wanted, indent=1) + "\n"
 
 
@@ -81,7 +89,7 @@ def public_key(raw: str) -> str:
     return f"-----BEGIN PUBLIC KEY-----\n{base64.b64encode(_SPKI + base64.b64decode(raw)).decode()}\n-----END PUBLIC KEY-----\n"
 
 
-def _service() -> str:
+def _service(settings: ModelStore) -> str:
     return unit_text(
         NAME,
         Unit=[
@@ -98,6 +106,7 @@ def _service() -> str:
             "TimeoutStartSec=6h",
             "Nice=10",
             "IOSchedulingClass=idle",
+            f"IOWriteBandwidthMax={FOLDER} {settings.write_mib * 2**20}",
             "# Root, so that who serves a model cannot change it; of root's rights it has none but to ask systemd for a restart.",
             "CapabilityBoundingSet=",
             "NoNewPrivileges=yes",

@@ -6,6 +6,8 @@ interrupt to another one, so `net.core.netdev_max_backlog` counts for nothing wi
 
 from __future__ import annotations
 
+from pinion.plan.concerns.node_metrics import FOLDER as TEXTFILES
+from pinion.plan.concerns.power_thermal import SERVICE as POWER_THERMAL
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostClaim, HostFile, HostSysctl, HostUnit
 from pinion.plan.texts import kept_by, sysctl_lines, unit_text
@@ -34,6 +36,13 @@ DEFAULT_ZRAM = "50%"
 ZRAM_ALGORITHM = "lz4"
 #: Flows that receive flow steering remembers: scaling.rst suggests 32768 for a moderately loaded server.
 _FLOWS = 32768
+
+#: Folders that are written to all the time, in memory instead: systemd.unit(5) says how a mount unit is called after its folder.
+LOGS, LOGS_MOUNT = "/var/log", "var-log.mount"
+TEXTFILES_MOUNT = "var-lib-prometheus-node\\x2dexporter.mount"
+#: MiB that each may grow to. Logs: two of 5 MiB for each of some pods (edge_cluster tells the kubelet so), and what Debian keeps
+#: of its own. A textfile has some 10 KiB.
+_LOGS_SIZE, _TEXTFILES_SIZE = 100, 8
 
 _NET_SYSCTL = "Linux Documentation/admin-guide/sysctl/net.rst"
 _VM_SYSCTL = "Linux Documentation/admin-guide/sysctl/vm.rst"
@@ -102,14 +111,19 @@ def pi_tuning(host: HostContext) -> Concern | None:
     ]
     if zram:
         files += [_zram_reset_file(host), _zram_file(host, zram)]
+    mounts = _mounts(host, settings)
+    files += [_mount_file(*mount) for mount in mounts]
     return Concern(
         name=NAME,
         packages=(ZRAM_PACKAGE,) if zram else (),
         packages_absent=("dphys-swapfile",),
         files=tuple(files),
         sysctls=sysctls,
-        units=(HostUnit(name=UNIT, enabled=True, active=not host.lab),),
-        claims=_claims(host, settings, zram),
+        units=(
+            *(HostUnit(name=name, enabled=True, active=True) for name, _, _ in mounts),
+            HostUnit(name=UNIT, enabled=True, active=not host.lab),
+        ),
+        claims=(*(_in_memory(folder) for _, folder, _ in mounts), *_claims(host, settings, zram)),
     )
 
 
@@ -168,6 +182,47 @@ def _unit_file(host: HostContext, settings: PiTuning) -> HostFile:
 def _journal(settings: PiTuning) -> str:
     """journald.conf(5). How large it may grow is another concern's."""
     return f"{kept_by(NAME)}\n[Journal]\nStorage={settings.journal}\n"
+
+
+def _mounts(host: HostContext, settings: PiTuning) -> list[tuple[str, str, int]]:
+    """Mount unit, folder and MiB of what lies in memory."""
+    logs = [(LOGS_MOUNT, LOGS, _LOGS_SIZE)] if settings.journal == "volatile" else []
+    # Written anew every few seconds, and read by who asks the exporter.
+    textfiles = [(TEXTFILES_MOUNT, TEXTFILES, _TEXTFILES_SIZE)] if host.settings.node_metrics is not None else []
+    return [*logs, *textfiles]
+
+
+def _mount_file(name: str, folder: str, size: int) -> HostFile:
+    """systemd.mount(5), tmpfs(5). A changed size is a remount, which loses nothing."""
+    content = unit_text(
+        NAME,
+        Unit=[
+            f"Description={folder} in memory, to spare the card",
+        ],
+        Mount=[
+            "What=tmpfs",
+            f"Where={folder}",
+            "Type=tmpfs",
+            f"Options=mode=0755,size={size}M,nosuid,nodev,noexec",
+            "# Who holds a file open there does not keep it from being taken away.",
+            "LazyUnmount=yes",
+        ],
+        Install=[
+            "WantedBy=local-fs.target",
+        ],
+    )
+    # A service that runs on, with this folder open to it, would go on writing below the mount.
+    writer = (POWER_THERMAL,) if folder == TEXTFILES else ()
+    return HostFile(path=f"/etc/systemd/system/{name}", content=content, notify=(name,), restart=writer)
+
+
+def _in_memory(folder: str) -> HostClaim:
+    return HostClaim(
+        name=f"memory.{folder}",
+        claim=f"{folder} lies on",
+        command=f"findmnt -no FSTYPE --mountpoint {folder} || echo the card",
+        expected="tmpfs",
+    )
 
 
 def _swap_file(host: HostContext) -> HostFile:

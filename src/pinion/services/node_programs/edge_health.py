@@ -44,6 +44,8 @@ def watch(url: str, unit: str) -> int:
     active = subprocess.run(["systemctl", "is-active", "--quiet", unit], timeout=30, check=False).returncode == 0
     print(f"{url}: {why}{f', restarting {unit}' if active else ''}", flush=True)
     if active:
+        # It would not hear that it is to end, nor finish what it is asked.
+        subprocess.run(["systemctl", "kill", "--signal=KILL", unit], timeout=30, check=False)
         subprocess.run(["systemctl", "--no-block", "restart", unit], timeout=30, check=False)
     return 1
 

@@ -470,7 +470,10 @@ def write(path: Path, content: str) -> None:
     """Replace *path* by rename."""
     path.parent.mkdir(exist_ok=True)
     new = path.with_name(f".{path.name}")
-    new.write_text(content, encoding="utf-8")
+    with new.open("w", encoding="utf-8") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
     new.replace(path)
 
 
