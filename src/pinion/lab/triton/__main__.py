@@ -31,9 +31,19 @@ def main(arguments: list[str]) -> int:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--port", type=int, default=8000, help="port on loopback (default: %(default)s)")
-    parser.add_argument("--instances", type=int, default=1, help="answers at a time (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of one answer (default: %(default)s)")
+    for name, default, most, meaning in (
+        ("port", 8000, 65535, "port on loopback"),
+        ("instances", 1, 64, "answers at a time"),
+        ("threads", 1, 256, "threads of one answer"),
+    ):
+        parser.add_argument(
+            f"--{name}",
+            type=int,
+            choices=range(1, most + 1),
+            metavar="N",
+            default=default,
+            help=f"{meaning} (default: %(default)s)",
+        )
     only = parser.add_mutually_exclusive_group()
     only.add_argument(
         "--write", type=Path, metavar="FOLDER", help="write the model repository there, and serve nothing"
