@@ -7,6 +7,7 @@ import contextlib
 import signal
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from pinion.lab.errors import LabError
@@ -31,9 +32,10 @@ def main(arguments: list[str]) -> int:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--port", type=int, default=8000, help="port on loopback (default: %(default)s)")
-    parser.add_argument("--instances", type=int, default=1, help="answers at a time (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of one answer (default: %(default)s)")
+    port, few = _up_to(65535), _up_to(64)
+    parser.add_argument("--port", type=port, default=8000, help="port on loopback (default: %(default)s)")
+    parser.add_argument("--instances", type=few, default=1, help="answers at a time (default: %(default)s)")
+    parser.add_argument("--threads", type=few, default=1, help="threads of one answer (default: %(default)s)")
     only = parser.add_mutually_exclusive_group()
     only.add_argument(
         "--write", type=Path, metavar="FOLDER", help="write the model repository there, and serve nothing"
@@ -41,19 +43,15 @@ def main(arguments: list[str]) -> int:
     only.add_argument("--obtain", action="store_true", help="obtain Triton, and serve nothing")
     options = parser.parse_args(arguments)
     try:
-        if options.write is None:
-            layers = LayerStore(say=lambda name, text: print(f"layer {name}: {text}", file=sys.stderr)).ensure(TRITON)
+        if options.write is not None:
+            print(_written(options.write, options))
+            return 0
+        layers = LayerStore(say=lambda name, text: print(f"layer {name}: {text}", file=sys.stderr)).ensure(TRITON)
         if options.obtain:
             print(layers[0])
             return 0
-        model = artefacts.obtain(quiet=False)
-        if options.write is not None:
-            print(write_repository(options.write, model, instances=options.instances, threads=options.threads))
-            return 0
         with tempfile.TemporaryDirectory(prefix="pinion-models-") as folder:
-            placed = write_repository(
-                Path(folder, "models"), model, instances=options.instances, threads=options.threads
-            )
+            placed = _written(Path(folder, "models"), options)
             with standalone(placed.parent, port=options.port, layers=layers) as triton:
                 print(f"triton: {placed.name} on {triton.url}, log in {triton.log}", flush=True)
                 signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -63,6 +61,21 @@ def main(arguments: list[str]) -> int:
         print(f"triton: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _up_to(most: int) -> Callable[[str], int]:
+    """What an option takes that is a number from 1 to *most*."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or not 1 <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text} is no number from 1 to {most}")
+        return int(text)
+
+    return number
+
+
+def _written(folder: Path, options: argparse.Namespace) -> Path:
+    return write_repository(folder, artefacts.obtain(quiet=False), instances=options.instances, threads=options.threads)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -50,10 +51,10 @@ def standalone(
     """Serve the models of *repository* until the block ends; it begins when all of them are ready.
 
     *port*: where on loopback, any free one by default. *layers*: lower folders, top first; the lab's cached ones by default, built when
-    missing (minutes, the first time). `LabError` when Triton does not come up, with the end of its log.
+    missing (minutes, the first time). `LabError` when the port is taken or Triton does not come up, with the end of its log.
     """
+    url = f"http://127.0.0.1:{free_ports(1)[0] if port is None else _unused(port)}"
     lowers = tuple(layers) if layers is not None else LayerStore().ensure(TRITON)
-    url = f"http://127.0.0.1:{port if port is not None else free_ports(1)[0]}"
     with tempfile.TemporaryDirectory(prefix="pinion-triton-") as work:
         log = Path(work, "log")
         process = _start(Path(work), lowers, repository, url, log)
@@ -64,6 +65,15 @@ def standalone(
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(timeout=20)
+
+
+def _unused(port: int) -> int:
+    """*port*, if nobody listens there: whoever does might answer in Triton's place."""
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise LabError(f"port {port} of loopback cannot be had: {error.strerror}") from error
+    return port
 
 
 def _start(work: Path, lowers: Sequence[Path], repository: Path, url: str, log: Path) -> subprocess.Popen[bytes]:

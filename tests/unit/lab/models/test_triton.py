@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -24,6 +25,7 @@ from pinion.lab.errors import LabError
 from pinion.lab.layers import BASE
 from pinion.lab.models.artefacts import Artefacts
 from pinion.lab.parts import MachineNeeds, merged
+from pinion.lab.triton.__main__ import main
 from pinion.lab.triton.recipes import TRITON
 from pinion.lab.triton.repository import ModelConfig, config, write_repository
 from pinion.lab.triton.standalone import standalone
@@ -199,6 +201,20 @@ def test_triton_generates_text(model: Artefacts, triton: str) -> None:
     asked = {"text_input": wanted["prompt"], "max_tokens": len(wanted["tokens"])}
     answer = httpx.post(f"{triton}/v2/models/{model.manifest['name']}/generate", json=asked, timeout=60)
     assert answer.json()["text_output"] == wanted["text"]
+
+
+def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(LabError, match=f"port {port} of loopback"), standalone(tmp_path, port=port, layers=()):
+            pass
+
+
+@pytest.mark.parametrize("wrong", [["--port", "70000"], ["--instances", "0"], ["--write", "x", "--obtain"]])
+def test_the_program_says_what_it_does_not_take(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(wrong)
+    assert wrong[0] in capsys.readouterr().err
 
 
 def test_triton_refuses_a_file_that_is_no_model(model: Artefacts, tmp_path: Path) -> None:
