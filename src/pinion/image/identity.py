@@ -18,9 +18,9 @@ from pinion.drivers.hosts.onhost.notes import journal_file
 from pinion.image import enrolment
 from pinion.image.errors import ImageError
 from pinion.image.recipe import USER, USER_ID
+from pinion.plan.concerns.access import ADMIN_USER, AUTHORITIES_FILE, KEYS_FOLDER, PRINCIPALS_FOLDER
 from pinion.plan.concerns.base import CHRONY_FILE, named_servers
 from pinion.plan.concerns.identity import ROOT_CA_FILE, SEED_TOKEN_FILE
-from pinion.plan.concerns.os_tuning import ADMIN_USER, AUTHORITIES_FILE, KEYS_FOLDER, PRINCIPALS_FOLDER
 from pinion.plan.context import PI_COMMAND_LINE
 from pinion.plan.model import DeviceKind, DevicePlan, HostFile, InterfacePlan, Plan
 from pinion.render.networkd import network_file
