@@ -12,10 +12,11 @@ from collections.abc import Mapping
 
 from pinion.plan import kubelet
 from pinion.plan.cluster import NODE_TAINTS, own_labels, server_url
-from pinion.plan.context import HostContext
+from pinion.plan.context import PI_COMMAND_LINE, HostContext
 from pinion.plan.kubelet import CONFIG_FOLDER, CONTAINERD_UNIT, UNIT
 from pinion.plan.model import (
     Concern,
+    DeviceKind,
     HostApproval,
     HostClaim,
     HostDirectory,
@@ -131,7 +132,7 @@ def joined(
             ),
         ),
         sysctls=_SYSCTLS,
-        units=(HostUnit(name=UNIT, enabled=True, active=True),),
+        units=(HostUnit(name=UNIT, enabled=True, active=True, after_boot=_booted(host)),),
         approval=HostApproval(
             server=server,
             node=host.name,
@@ -274,7 +275,16 @@ def _gone(pods: str | None) -> str:
     return "; ".join(steps)
 
 
+def _booted(host: HostContext) -> tuple[str, ...]:
+    """What of a boot the kubelet waits for: it does not start where the kernel counts no memory (pi_boot's `cgroup_enable`)."""
+    return (PI_COMMAND_LINE,) if host.kind is DeviceKind.PI and not host.lab else ()
+
+
 def _claims(host: HostContext) -> tuple[HostClaim, ...]:
+    return tuple(claim.model_copy(update={"after_boot": _booted(host)}) for claim in _stated_claims(host))
+
+
+def _stated_claims(host: HostContext) -> tuple[HostClaim, ...]:
     program = program_path(PROGRAM)
     return (
         HostClaim(

@@ -90,7 +90,7 @@ assert sys.argv[-2:] == ["config", "dump"]
 print(text)
 """
 NVIDIA_CTK = "#!/bin/sh\ntest \"$*\" = 'cdi list' && printf 'nvidia.com/gpu=0\\nnvidia.com/gpu=all\\n'\n"
-#: A boot: the kernel reads its command line, and modules are loaded anew.
+#: A boot: the kernel reads its command line, modules are loaded anew, and units that are enabled start.
 BOOT = """
 rm -rf /sys/module/nvidia /run/pinion-needs-boot.json
 line=$(sed -n 's/^linux //p' /boot/grub/grub.cfg); echo "BOOT_IMAGE=$line" >/run/cmdline
@@ -98,6 +98,7 @@ value() { printf '%s\\n' $line | sed -n "s/^$1=//p"; }
 value isolcpus | sed 's/^managed_irq,domain,//' >/sys/devices/system/cpu/isolated
 value nohz_full >/sys/devices/system/cpu/nohz_full
 nvidia-smi -L >/dev/null
+for mark in /run/units/enabled.*; do unit=${mark#/run/units/enabled.}; systemctl is-active $unit || systemctl start $unit; done
 """
 #: What differs from the machine that this one is: files with their digests, and folders that it has not. Ansible's UUIDs keep a clock.
 _OURS = "find . -path './*/work' -prune -o -path ./var/upper/cache -prune -o -path ./var/upper/log -prune -o"

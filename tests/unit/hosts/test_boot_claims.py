@@ -32,6 +32,8 @@ PI = {
 GPU = {
     "cpu_isolation.claim.isolated",
     "cpu_isolation.claim.tickless",
+    "cpu_isolation.claim.rcu_nocbs",
+    "cpu_isolation.claim.irqaffinity",
     "nic_tuning.claim.settings",
     "gpu_driver.claim.module",
     "gpu_driver.claim.gpus",

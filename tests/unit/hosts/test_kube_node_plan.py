@@ -72,6 +72,38 @@ def test_the_kubelet_finds_the_file_and_forgets_its_old_division() -> None:
     assert "rm -f /var/lib/kubelet/cpu_manager_state" in command
 
 
+#: Marks in the folder MARKS; `cut` there ends the shell that runs it after its next stop, as a power cut does.
+SYSTEMCTL = """#!/bin/sh
+cd "$MARKS"; case $1 in
+stop) rm -f active; if test -e cut; then rm cut; kill -KILL $PPID; fi;;
+start) : >active;;
+*) test -e "${2#is-}";;
+esac
+"""
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["whole", "cut"])
+@pytest.mark.parametrize("there", [False, True], ids=["none", "kubelet"])
+def test_a_kubelet_that_runs_does_so_afterwards_also_when_the_run_was_cut(
+    tmp_path: Path, there: bool, cut: bool
+) -> None:
+    (command,) = file(concern(plan(), GPU, "kube_node"), CONFIG_FILE).run
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/systemctl").write_text(SYSTEMCTL)
+    (tmp_path / "bin/systemctl").chmod(0o755)
+    for mark in (("enabled", "active") if there else ()) + (("cut",) if cut else ()):
+        (tmp_path / mark).touch()
+    path = f"{tmp_path}/bin:/usr/bin:/bin"
+    shell = ["sh", "-c", command.replace("/var/lib/kubelet", str(tmp_path))]
+    done = subprocess.run(shell, env={"PATH": path, "MARKS": str(tmp_path)}, check=False)
+    if cut:
+        assert done.returncode == -9
+        assert not (tmp_path / "active").exists()
+        done = subprocess.run(shell, env={"PATH": path, "MARKS": str(tmp_path)}, check=False)
+    assert done.returncode == 0
+    assert (tmp_path / "active").exists() is there
+
+
 def test_without_a_division_of_the_cores_there_is_nothing_to_say() -> None:
     assert not any("kube_node" in host.concerns for host in stated(DC, {"kube_node": {}}).hosts)
 

@@ -20,8 +20,8 @@ from pinion.image.errors import ImageError
 from pinion.image.identity import ADMIN_KEYS_FILE, PRINCIPALS_FILE, SSHD_FILE, Given, SeedFile, identity, node_of
 from pinion.image.node import unreached
 from pinion.plan import package_sources
+from pinion.plan.concerns.access import AUTHORITIES_FILE
 from pinion.plan.concerns.base import NAMES_FILE
-from pinion.plan.concerns.os_tuning import AUTHORITIES_FILE
 from pinion.plan.model import Plan
 
 NODE = "pi-01"

@@ -75,10 +75,10 @@ def configuration(settings: KubeNode, division: numa.Division | None) -> str:
 
 
 def _told(content: str) -> HostFile:
-    """The drop-in, and the kubelet started anew without its checkpoint."""
+    """The drop-in, and the kubelet started anew without its checkpoint: also by the next run, when this one is cut off in the middle."""
     anew = (
-        f"if systemctl -q is-active {UNIT}; then systemctl stop {UNIT} && rm -f {CHECKPOINT} && systemctl start {UNIT}; "
-        f"else rm -f {CHECKPOINT}; fi"
+        f"systemctl stop {UNIT} 2>/dev/null; rm -f {CHECKPOINT}; "
+        f"if systemctl -q is-enabled {UNIT} 2>/dev/null; then systemctl start {UNIT}; fi"
     )
     return HostFile(path=CONFIG_FILE, content=content, run=(anew,))
 
