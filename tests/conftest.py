@@ -20,7 +20,7 @@ settings.load_profile("pinion")
 
 
 #: Folders whose tests share one server or rack for the whole run: one worker takes all of such a folder.
-SHARING = ("cluster", "netbox", "scenarios")
+SHARING = ("cluster", "concerns", "netbox", "scenarios")
 #: Markers of tests that a run leaves out unless CI_FULL=1, and why.
 SKIPPED = {
     "slow": "takes minutes: run with CI_FULL=1",
@@ -28,7 +28,15 @@ SKIPPED = {
     "vm": "a virtual machine under emulation, half an hour: make test-vm, or CI_FULL=1",
 }
 #: Folders and files that a run with several workers begins with, so that none of them is left to one worker at the end.
-LONGEST = ("scenarios", "netbox", "test_hosts.py", "test_kill.py", "test_netbox_stack.py", "test_eos_kills.py")
+LONGEST = (
+    "scenarios",
+    "concerns",
+    "netbox",
+    "test_hosts.py",
+    "test_kill.py",
+    "test_netbox_stack.py",
+    "test_eos_kills.py",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

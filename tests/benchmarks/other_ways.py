@@ -17,15 +17,28 @@ _CLEARED: Final = (
     "dcim/racks", "dcim/sites", "dcim/regions", "dcim/device-types", "dcim/manufacturers", "dcim/device-roles", "ipam/roles",
 )  # fmt: skip
 
-#: One resource an object. Lookups of what is there already are done once, by the program: generous to this way.
+#: One resource an object. Lookups of what is there already are done once, by the program: generous to this way. So is `serialized`:
+#: Pulumi's own (3.220) leaves its mark on the pickler each time, and ends in a RecursionError with some 230 resources.
 DYNAMIC_PROGRAM: Final = '''
 import json
 import os
+import pickle
 from pathlib import Path
 
 import pulumi
 import pynetbox
-from pulumi.dynamic import CreateResult, Resource, ResourceProvider
+from pulumi.dynamic import CreateResult, Resource, ResourceProvider, dynamic
+
+serialize = dynamic.serialize_provider
+untouched = pickle._Pickler._batch_setitems, pickle._Pickler.save_dict
+
+
+def serialized(provider):
+    pickle._Pickler._batch_setitems, pickle._Pickler.save_dict = untouched
+    return serialize(provider)
+
+
+dynamic.serialize_provider = serialized
 
 
 def connect():

@@ -58,6 +58,7 @@ class Server:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes: the second would wait 40 ms for an acknowledgement
     server_state: ClassVar[Server]
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002

@@ -14,10 +14,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import psutil
+import yaml
 
 STACK: Final = "test"
 PROJECT: Final = "engine-test"
 PASSPHRASE: Final = "correct horse battery staple"
+_STATE_FILE: Final = f"state/.pulumi/stacks/{PROJECT}/{STACK}.json"
+_CONFIG_FILE: Final = f"Pulumi.{STACK}.yaml"
+#: What `pulumi stack init` and the secrets of a stack leave in its folder, by those secrets: half a second of CPU for each command, once.
+_INITIAL: Final[dict[tuple[tuple[str, str], ...], dict[str, bytes]]] = {}
 
 _PROGRAM: Final = '''
 """Declares what wishes.json says. A device waits for those that its cables lead to."""
@@ -97,12 +102,18 @@ class Stack:
             f"name: {PROJECT}\nruntime: python\nplugins:\n  providers:\n    - name: pinion\n      path: {plugin}\n"
         )
         (self.folder / "__main__.py").write_text(_PROGRAM)
-        self.pulumi("stack", "init", STACK, check=True)
-        self._pristine = self._state_file().read_bytes()
+        secrets = tuple(self.secrets.items())
+        if secrets not in _INITIAL:
+            self.pulumi("stack", "init", STACK, check=True)
+            for key, value in secrets:
+                self.pulumi("config", "set", "--stack", STACK, "--secret", key, given=value, check=True)
+            _INITIAL[secrets] = {path: (self.folder / path).read_bytes() for path in (_STATE_FILE, _CONFIG_FILE)}
+        for path, content in _INITIAL[secrets].items():
+            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / path).write_bytes(content)
+        self._pristine = _INITIAL[secrets][_STATE_FILE]
         for key, value in self.config.items():
             self.set(key, value)
-        for key, value in self.secrets.items():
-            self.pulumi("config", "set", "--stack", STACK, "--secret", key, given=value, check=True)
 
     def env(self) -> dict[str, str]:
         """The environment of every command."""
@@ -120,8 +131,11 @@ class Stack:
         }
 
     def set(self, key: str, value: str) -> None:
-        """Set a plain configuration value."""
-        self.pulumi("config", "set", "--stack", STACK, key, value, check=True)
+        """Set a plain configuration value, as a person with an editor does."""
+        file = self.folder / _CONFIG_FILE
+        stated = yaml.safe_load(file.read_text()) or {}
+        stated.setdefault("config", {})[key] = value
+        file.write_text(yaml.safe_dump(stated))
 
     def command(self, *arguments: str) -> list[str]:
         """The command line of ``pulumi *arguments*``."""
@@ -173,15 +187,16 @@ class Stack:
 
     def state(self) -> dict[str, dict[str, Any]]:
         """The resources of our package in the state, by ``type name``."""
-        run = self.pulumi("stack", "export", "--stack", STACK, check=True)
-        resources = json.loads(run.out)["deployment"].get("resources", [])
-        ours = [one for one in resources if one["type"].startswith("pinion:")]
+        ours = [one for one in self._held().get("resources", []) if one["type"].startswith("pinion:")]
         return {f"{one['type']} {one['urn'].rpartition('::')[2]}": one for one in ours}
 
     def pending(self) -> list[str]:
         """The names (URNs) of resources whose operation a killed run left pending."""
-        run = self.pulumi("stack", "export", "--stack", STACK, check=True)
-        return [one["resource"]["urn"] for one in json.loads(run.out)["deployment"].get("pending_operations") or []]
+        return [one["resource"]["urn"] for one in self._held().get("pending_operations") or []]
+
+    def _held(self) -> dict[str, Any]:
+        latest: dict[str, Any] | None = json.loads(self._state_file().read_text())["checkpoint"]["latest"]
+        return latest or {}
 
     def rename_pending(self, name: str) -> None:
         """Write into the state that what a killed run was at is a resource called *name*. (An import would forget what is pending.)"""
@@ -195,7 +210,7 @@ class Stack:
         self._state_file().write_bytes(self._pristine)
 
     def _state_file(self) -> Path:
-        return self.folder / "state" / ".pulumi" / "stacks" / PROJECT / f"{STACK}.json"
+        return self.folder / _STATE_FILE
 
     def recover(self) -> None:
         """After a kill: let go of the lock that the dead run holds."""

@@ -94,7 +94,7 @@ class ServingRack(HostsRack):
     def url(self, name: str, path: str) -> str:
         return f"http://{self.host(name).address}:8080{path}"
 
-    def ask(self, source: str, name: str) -> dict[str, Any]:  # type: ignore[override]
+    def completion(self, source: str, name: str) -> dict[str, Any]:
         """What *name* answers to the fixed prompt when *source* asks it over the fabric."""
         wanted = reference(self)
         body = {"prompt": wanted["prompt"], "n_predict": len(wanted["tokens"]), "temperature": 0, "return_tokens": True}

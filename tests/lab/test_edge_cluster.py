@@ -175,7 +175,7 @@ def test_each_serves_as_a_pod_of_its_kubelet(rack: JoiningRack) -> None:
     for name in ("pi-01", "pi-02"):
         assert rack.process(name) == 0, "nothing of systemd's"
         assert "kubepods" in rack.on(name, f"cat /proc/{rack.engine(name)}/cgroup")
-        answer = rack.ask("mgmt-1", name)
+        answer = rack.completion("mgmt-1", name)
         assert answer["tokens"] == reference(rack)["tokens"]
     assert [entry["status"] for entry in rack.ready(pods)] == ["True", "True"]
     # The kubelet's own certificate is its own, and the lab's API server verifies kubelets: as the page says.
@@ -244,7 +244,7 @@ def test_the_concern_goes_and_the_node_serves_by_systemd(rack: JoiningRack) -> N
     assert rack.on("pi-01", left) == ""
     assert rack.on("pi-01", f"systemctl is-active {UNIT}; true") == "inactive\n"
     assert rack.process("pi-01") != 0
-    assert rack.ask("mgmt-1", "pi-01")["tokens"] == reference(rack)["tokens"]
+    assert rack.completion("mgmt-1", "pi-01")["tokens"] == reference(rack)["tokens"]
     deadline = time.monotonic() + 90
     while True:
         (node,) = rack.objects("nodes", "--field-selector", "metadata.name=pi-01")

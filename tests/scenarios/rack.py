@@ -20,6 +20,8 @@ REPOSITORY = Path(__file__).parents[2]
 SITE = "lab-test"
 #: The Pis that the site file states.
 PIS = "numbers: 1-2"
+#: One more of them.
+PIS_AND_ONE = "numbers: 1-3"
 
 #: What a project folder holds besides its inventories.
 PARTS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scenarios.rack import PIS, Rack
+from scenarios.rack import PIS, PIS_AND_ONE, Rack
 
 
 def identities(rack: Rack) -> dict[str, int]:
@@ -21,7 +21,7 @@ def identities(rack: Rack) -> dict[str, int]:
 
 def test_one_more_pi(rack: Rack) -> None:
     before = identities(rack)
-    rack.edit_site(PIS, "numbers: 1-3")
+    rack.edit_site(PIS, PIS_AND_ONE)
     # The image and the power of the new Pi: `up` boots it before it asks Pulumi for the rest.
     rack.pinion("lab", "up", "--site", str(rack.site_file), "--instance", rack.instance)
     steps = rack.preview()

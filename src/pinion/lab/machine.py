@@ -38,6 +38,8 @@ _ESCAPES = re.compile(r"\x1b(\[[0-9;?!]*[A-Za-z]|\].*?(\x07|\x1b\\)|[()][A-Z0-9]
 _PATIENCE = 20.0
 #: Exit code of `systemd-nspawn --keep-unit` when the machine asks for a reboot: as for a service, whoever started it is to do so again.
 _REBOOT = 133
+#: Nobody has units of their own in a lab machine, and each SSH login would start a service manager for them: half a second of CPU.
+USER_SERVICES = "user@.service"
 
 
 class Machine:
@@ -223,7 +225,7 @@ class Machine:
         before = read_json(record)
         wanted: dict[str, tuple[str, ...]] = {
             "enable": (*needs.units, *(("ssh.service",) if needs.sshd else ())),
-            "mask": (*needs.masks, *(() if needs.sshd else ("ssh.service", "ssh.socket"))),
+            "mask": (*needs.masks, *((USER_SERVICES,) if needs.sshd else ("ssh.service", "ssh.socket"))),
         }
         for verb, undo in (("mask", "unmask"), ("enable", "disable")):
             old = before.get(verb)

@@ -94,6 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
     """One connection from apt, kept open over many requests."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes: a small one would wait 40 ms for an acknowledgement
     timeout = 120.0
     server: PackageProxy
 

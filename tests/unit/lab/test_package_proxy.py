@@ -31,6 +31,9 @@ def mirror() -> Iterator[Mirror]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = (
+            True  # head and body are two writes: the second would wait 40 ms for an acknowledgement
+        )
 
         def do_GET(self) -> None:
             state.asked.append(self.path)

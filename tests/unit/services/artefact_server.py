@@ -35,6 +35,9 @@ def serving() -> Iterator[Artefacts]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = (
+            True  # head and body are two writes: the second would wait 40 ms for an acknowledgement
+        )
 
         def do_GET(self) -> None:
             wanted = self.headers.get("Range")

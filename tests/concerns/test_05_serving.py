@@ -3,70 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-from collections.abc import Iterator
 
-import pytest
-from lab.serving_rack import CONCERNS, PORT, ServingRack, reference, until
+from lab.serving_rack import CONCERNS, PORT, reference, until
 
-from pinion.lab.models.artefacts import ModelError
+from concerns.rack import ConcernsRack
 from pinion.lab.models.part import UNIT as FILES
-from pinion.plan.concerns.edge_runtime import HEALTH_SERVICE, HEALTH_TIMER, PATH_UNIT, SERVICE, USER
+from pinion.plan.concerns.edge_runtime import HEALTH_TIMER, PATH_UNIT, SERVICE, USER
 from pinion.plan.concerns.model_store import FOLDER, TIMER
 from pinion.plan.concerns.model_store import SERVICE as STORE
 from pinion.plan.programs import FOLDER as PROGRAMS
-from pinion.site.catalog import Evidence
-
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and mounts need root"),
-]
 
 #: Files that have lines for others too; the snapshot has the lines of accounts by themselves.
 SHARED = ("  /etc/passwd", "  /etc/group", "  /etc/pinion/firewall.nft")
 
 
-@pytest.fixture(scope="module")
-def rack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServingRack]:
-    """One running instance: mgmt-1 and pi-01 converged by Ansible, pi-02 by pyinfra."""
-    try:
-        made = ServingRack.make(tmp_path_factory.mktemp("serving"), "t-serving")
-    except ModelError as error:
-        pytest.skip(str(error))
-    try:
-        made.up()
-        assert made.changed("ansible", "mgmt-1", "pi-01")
-        assert made.changed("pyinfra", "pi-02")
-        for name in ("pi-01", "pi-02"):
-            until(lambda name=name: made.serves(name), f"{name} serves", made, name)  # type: ignore[misc]
-        yield made
-    finally:
-        made.run("down", "--purge", expect=None)
-
-
-def test_either_makes_the_same_pi_and_ansible_finds_no_more_to_do(rack: ServingRack) -> None:
-    # Each listens at its own address, and its health is asked there.
-    own = (f"/{SERVICE}", f"/{HEALTH_SERVICE}")
-    first, second = ([line for line in rack.snapshot(name) if not line.endswith(own)] for name in ("pi-01", "pi-02"))
-    assert first == second
-    assert rack.changed("ansible", "pi-01", "pi-02") == 0
-
-
-def test_what_the_plan_claims_of_them_is_seen_here(rack: ServingRack) -> None:
-    """Every run of `changed` proves the claims; none of them is only rendered or parsed."""
-    found = {
-        name: best for name, best in rack.claims("pi-01").items() if ".claim." in name and ".firewall." not in name
-    }
-    assert len(found) == 4
-    assert set(found.values()) == {Evidence.EMULATED}
-
-
-def test_other_hosts_get_the_answer_of_the_reference(rack: ServingRack) -> None:
+def test_other_hosts_get_the_answer_of_the_reference(rack: ConcernsRack) -> None:
     wanted = reference(rack)
     for source, name in (("pi-02", "pi-01"), ("mgmt-1", "pi-01"), ("pi-01", "pi-02")):
-        answer = rack.ask(source, name)
+        answer = rack.completion(source, name)
         assert (answer["tokens"], answer["content"]) == (wanted["tokens"], wanted["text"])
     assert json.loads(rack.on("pi-02", f"curl -sf {rack.url('pi-01', '/health')}")) == {"status": "ok"}
     metrics = dict(
@@ -80,7 +35,7 @@ def test_other_hosts_get_the_answer_of_the_reference(rack: ServingRack) -> None:
     assert json.loads(rack.on("mgmt-1", asked))["choices"][0]["text"] == wanted["text"]
 
 
-def test_only_planned_sources_are_let_in(rack: ServingRack) -> None:
+def test_only_planned_sources_are_let_in(rack: ConcernsRack) -> None:
     """An address of the edge network that the plan gives to nobody reaches neither the engine nor the model's file."""
     rack.on("pi-02", "ip address add 10.77.101.200/24 dev eth0")
     try:
@@ -94,7 +49,7 @@ def test_only_planned_sources_are_let_in(rack: ServingRack) -> None:
         rack.on("pi-02", "ip address delete 10.77.101.200/24 dev eth0")
 
 
-def test_the_engine_runs_behind_its_fences(rack: ServingRack) -> None:
+def test_the_engine_runs_behind_its_fences(rack: ConcernsRack) -> None:
     status = dict(
         line.split(":", 1) for line in rack.on("pi-01", f"cat /proc/{rack.process('pi-01')}/status").splitlines()
     )
@@ -111,7 +66,7 @@ def test_the_engine_runs_behind_its_fences(rack: ServingRack) -> None:
     assert rack.key.stat().st_mode & 0o777 == 0o600
 
 
-def test_killed_it_comes_back_but_not_with_a_model_that_was_changed_on_the_disk(rack: ServingRack) -> None:
+def test_killed_it_comes_back_but_not_with_a_model_that_was_changed_on_the_disk(rack: ConcernsRack) -> None:
     rack.on("mgmt-1", f"systemctl stop {FILES}")
     before = {name: rack.process(name) for name in ("pi-01", "pi-02")}
     try:
@@ -132,17 +87,17 @@ def test_killed_it_comes_back_but_not_with_a_model_that_was_changed_on_the_disk(
     rack.on("pi-01", f"systemctl start {STORE}")
     until(lambda: rack.serves("pi-01"), "it serves again", rack)
     for name in before:
-        assert rack.ask("mgmt-1", name)["tokens"] == reference(rack)["tokens"]
+        assert rack.completion("mgmt-1", name)["tokens"] == reference(rack)["tokens"]
 
 
-def test_after_a_power_cut_it_serves_again_and_pyinfra_finds_no_more_to_do(rack: ServingRack) -> None:
+def test_after_a_power_cut_it_serves_again_and_pyinfra_finds_no_more_to_do(rack: ConcernsRack) -> None:
     rack.cut("pi-01")
     until(lambda: rack.serves("pi-01"), "it serves after the boot", rack)
-    assert rack.ask("pi-02", "pi-01")["tokens"] == reference(rack)["tokens"]
+    assert rack.completion("pi-02", "pi-01")["tokens"] == reference(rack)["tokens"]
     assert rack.changed("pyinfra", "pi-01", "pi-02") == 0
 
 
-def test_taken_out_of_the_site_they_leave_and_nothing_else_does(rack: ServingRack) -> None:
+def test_taken_out_of_the_site_they_leave_and_nothing_else_does(rack: ConcernsRack) -> None:
     stated = rack.host("pi-01").concerns
     placed = [file.path for name in CONCERNS for file in stated[name].files]
     before = set(rack.snapshot("pi-01"))
