@@ -82,7 +82,7 @@ def kubeconfig(server: str) -> str:
     )
 
 
-def update(stated: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Any:
+def update(stated: str, engine: Engine, monkeypatch: pytest.MonkeyPatch, *, preview: bool = False) -> Any:
     """Run the program for the lab with *engine* and the kubeconfig *stated*; the stack's output `awaited`."""
     monkeypatch.syspath_prepend(str(INFRA))
     monkeypatch.delenv("PINION_ROOT", raising=False)
@@ -93,7 +93,7 @@ def update(stated: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def run() -> Any:
         asyncio.set_event_loop(loop)
-        set_mocks(engine, project="pinion", stack="lab")
+        set_mocks(engine, project="pinion", stack="lab", preview=preview)
         set_all_config({"netbox:url": "https://netbox.example", "kubernetes:kubeconfig": stated})
         loop.run_until_complete(run_pulumi_func(program))
         stack = get_root_resource()
@@ -108,15 +108,16 @@ def update(stated: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Any:
             sys.modules.pop(path.stem, None)
 
 
-def with_nodes(nodes: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, Any]:
-    """What an update makes while the cluster has *nodes*, and which it awaits."""
+def with_nodes(nodes: Sequence[str], monkeypatch: pytest.MonkeyPatch, *, preview: bool = False) -> tuple[Engine, Any]:
+    """What an update (or its preview) makes while the cluster has *nodes*, and which it awaits."""
     engine = Engine()
     with api_server(engine, nodes) as url:
-        return engine, update(kubeconfig(url), engine, monkeypatch)
+        return engine, update(kubeconfig(url), engine, monkeypatch, preview=preview)
 
 
-def test_what_has_not_joined_is_awaited_and_the_rest_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, awaited = with_nodes(["nv-1", "pi-03", "somebody-elses"], monkeypatch)
+@pytest.mark.parametrize("preview", [True, False])
+def test_what_has_not_joined_is_awaited_and_the_rest_is_done(preview: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, awaited = with_nodes(["nv-1", "pi-03", "somebody-elses"], monkeypatch, preview=preview)
     assert engine.of(PATCH).keys() == {"nv-1", "pi-03"}
     assert engine.of(PATCH)["pi-03"]["metadata"]["labels"] == {"edge": "pi", "arch": "arm64"}
     assert awaited == ["pi-01", "pi-02", "pi-04"]
