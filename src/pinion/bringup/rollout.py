@@ -114,12 +114,11 @@ def _judge(wave: Wave, findings: Sequence[Finding]) -> None:
     Not so a claim that waits for a boot, as long as the host says that it waits for one because of what the claim hangs on.
     """
     for finding in findings:
-        check = finding.check
-        result = wave.results.get(check.subject, HostResult())
-        found = Stop(check.subject, f"check {check.id}: {check.claim} {check.expected!r}, found {finding.found!r}")
         if finding.outcome is Outcome.PROVED:
             wave.proved += 1
-        elif finding.outcome is Outcome.FAILED and not {*check.after_boot}.isdisjoint(result.reboot):
-            wave.waiting.append(found)
-        else:
-            wave.stops.append(found)
+            continue
+        check = finding.check
+        found = Stop(check.subject, f"check {check.id}: {check.claim} {check.expected!r}, found {finding.found!r}")
+        asks = wave.results.get(check.subject, HostResult()).reboot
+        waits = finding.outcome is Outcome.FAILED and not {*check.after_boot}.isdisjoint(asks)
+        (wave.waiting if waits else wave.stops).append(found)
