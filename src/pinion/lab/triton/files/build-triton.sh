@@ -16,6 +16,7 @@ packages=/usr/local/lib/python3.11/dist-packages
 mkdir -p "$packages"
 cd /opt/tritonserver
 mv wheel/numpy wheel/numpy.libs wheel/numpy-* wheel/onnxruntime wheel/onnxruntime-* "$packages/"
+rm -r wheel/bin
 find wheel/pytriton -mindepth 1 -maxdepth 1 ! -name tritonserver -exec rm -r {} +
 # Triton finds its libraries from where it lies in the wheel, so the folders of NVIDIA's image are links.
 for folder in bin backends caches; do ln -s "wheel/pytriton/tritonserver/$folder" "$folder"; done
