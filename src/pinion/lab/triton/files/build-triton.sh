@@ -16,8 +16,7 @@ packages=/usr/local/lib/python3.11/dist-packages
 mkdir -p "$packages"
 cd /opt/tritonserver
 mv wheel/numpy wheel/numpy.libs wheel/numpy-* wheel/onnxruntime wheel/onnxruntime-* "$packages/"
-# Byte code belongs in the layer, whose files nobody can write to later. Some packages ship files for other Pythons.
-python3.11 -W ignore -m compileall -q -j 2 /usr/lib/python3.11 "$packages" || true
+rm -r wheel/bin
 find wheel/pytriton -mindepth 1 -maxdepth 1 ! -name tritonserver -exec rm -r {} +
 # Triton finds its libraries from where it lies in the wheel, so the folders of NVIDIA's image are links.
 for folder in bin backends caches; do ln -s "wheel/pytriton/tritonserver/$folder" "$folder"; done
@@ -28,4 +27,5 @@ install -d /srv/triton-models
 # A layer whose Triton cannot be loaded is none.
 ldd bin/tritonserver backends/python/libtriton_python.so backends/python/triton_python_backend_stub >/tmp/libraries
 if grep "not found" /tmp/libraries; then exit 1; fi
-python3.11 -c "import numpy, onnxruntime"
+# This also leaves the byte code of what a start imports: later nobody can write it.
+python3.11 -c "import json, pathlib, numpy, onnxruntime"
