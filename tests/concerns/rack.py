@@ -36,7 +36,7 @@ concerns:
   base:
     time_zone: Europe/Berlin
     update_window: "sun 02:00-05:00"
-    package_sources: {debian: {uri: "@uri@", suites: [trixie, trixie-updates]}}
+    package_sources: {own: {uri: "@uri@", suites: [trixie, trixie-updates]}}
   watchdog: {}
   node_metrics: {interval: 15s}
   firewall:
@@ -50,8 +50,8 @@ concerns:
   gpu_tuning: {}
   nic_tuning: {}
 """
-#: What `base` has of that archive.
-SOURCE = "/etc/apt/sources.list.d/debian.sources"
+#: Beside the lab's own, which each start of a machine writes anew.
+SOURCE = "/etc/apt/sources.list.d/own.sources"
 #: What the image of a Raspberry Pi has on its boot partition.
 IMAGE = "console=serial0,115200 root=PARTUUID=0a1b2c3d-02 rootwait quiet"
 #: Says whether a TCP port of somebody else answers within two seconds.
