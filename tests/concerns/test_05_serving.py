@@ -70,6 +70,7 @@ def test_the_engine_runs_behind_its_fences(rack: ConcernsRack) -> None:
 def test_stopped_it_lets_nobody_new_in_and_finishes_its_answer(rack: ConcernsRack) -> None:
     """As before a reboot. The engine is frozen while it answers, so that the answer lasts."""
     process = rack.process("pi-01")
+    assert process, "it serves"
     new = f"curl --silent --output /dev/null --max-time 5 {rack.url('pi-01', '/health')}; echo $?"
     rack.on("pi-01", f"kill -STOP {process}")
     try:
@@ -91,6 +92,7 @@ def test_stopped_it_lets_nobody_new_in_and_finishes_its_answer(rack: ConcernsRac
 def test_killed_it_comes_back_but_not_with_a_model_that_was_changed_on_the_disk(rack: ConcernsRack) -> None:
     rack.on("mgmt-1", f"systemctl stop {FILES}")
     before = {name: rack.process(name) for name in ("pi-01", "pi-02")}
+    assert all(before.values()), "both serve"
     try:
         rack.on("pi-01", f"printf tampered | dd of={FOLDER}/tiny/current bs=1 seek=1000000 conv=notrunc status=none")
         for how, said in (("--check", "is not as it was checked"), ("--check --hash", "was changed")):

@@ -108,7 +108,7 @@ class ServingRack(HostsRack):
         return self.machine("mgmt-1").run(["sh", "-c", command], check=False).returncode == 0
 
     def process(self, name: str) -> int:
-        """The engine's process id on *name*; 0 when there is none."""
+        """The engine's process id on *name*; 0 when there is none, which is no process to be killed (kill(1): our own group)."""
         return int(self.on(name, f"systemctl show --property=MainPID --value {SERVICE}"))
 
 

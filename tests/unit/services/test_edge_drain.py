@@ -140,6 +140,15 @@ def test_nobody_new_is_let_in_and_who_is_being_answered_gets_the_answer(name: st
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_request_that_the_server_had_not_read_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = iter([0, 1, 1, 0, 0])
+    monkeypatch.setattr(edge_drain, "nft", lambda *_, **__: None)
+    monkeypatch.setattr(edge_drain, "under_way", lambda *_: next(said))
+    monkeypatch.setattr(edge_drain, "PAUSE", 0.0)
+    assert edge_drain.drain("http://127.0.0.1:1", 30.0) == 0
+    assert list(said) == []
+
+
 def test_where_nobody_can_be_kept_out_that_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "nft").write_text("#!/bin/sh\necho 'no such family' >&2\nexit 1\n")
     (tmp_path / "nft").chmod(0o755)
