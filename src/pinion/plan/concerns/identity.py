@@ -43,7 +43,9 @@ def identity(host: HostContext) -> Concern | None:
         return None
     names = site_identity.names(host.site, host.device, host.vlans)
     program = program_path(PROGRAM)
-    run = f"if test -e {CONFIG_FILE}; then {program} enrol; else {_gone()}; fi"
+    # a renewal that failed for want of what an enrolment brings is over
+    over = f"{{ systemctl reset-failed {SERVICE} 2>/dev/null || true; }}"
+    run = f"if test -e {CONFIG_FILE}; then {program} enrol && {over}; else {_gone()}; fi"
     return Concern(
         name=NAME,
         packages=("openssl",),
