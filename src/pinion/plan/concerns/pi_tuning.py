@@ -6,6 +6,7 @@ interrupt to another one, so `net.core.netdev_max_backlog` counts for nothing wi
 
 from __future__ import annotations
 
+from pinion.plan.concerns.node_metrics import COLLECTOR
 from pinion.plan.concerns.node_metrics import FOLDER as TEXTFILES
 from pinion.plan.concerns.power_thermal import SERVICE as POWER_THERMAL
 from pinion.plan.context import HostContext
@@ -211,9 +212,9 @@ def _mount_file(name: str, folder: str, size: int) -> HostFile:
             "WantedBy=local-fs.target",
         ],
     )
-    # A service that runs on, with this folder open to it, would go on writing below the mount.
-    writer = (POWER_THERMAL,) if folder == TEXTFILES else ()
-    return HostFile(path=f"/etc/systemd/system/{name}", content=content, notify=(name,), restart=writer)
+    # A service that runs on, with this folder open to it, would go on writing below the mount; the collector's timer fires when it starts.
+    writers = (POWER_THERMAL, f"{COLLECTOR}.timer") if folder == TEXTFILES else ()
+    return HostFile(path=f"/etc/systemd/system/{name}", content=content, notify=(name,), restart=writers)
 
 
 def _in_memory(folder: str) -> HostClaim:
