@@ -110,7 +110,8 @@ def test_what_is_written_all_the_time_lies_in_memory(concerns: dict[str, Any], m
         lines = entry.content.splitlines()
         assert {"Type=tmpfs", f"Where={folder}", "WantedBy=local-fs.target"} <= set(lines)
         assert entry.notify == (name,), "a remount, and no empty folder"
-        assert entry.restart == (() if folder == "/var/log" else ("pinion-power-thermal.service",)), "who holds it open"
+        writers = ("pinion-power-thermal.service", "pinion-node-metrics.timer")
+        assert entry.restart == (() if folder == "/var/log" else writers), "who holds it open, and who is to write anew"
         said = subprocess.run(
             ["systemd-escape", "--path", "--suffix=mount", folder], capture_output=True, text=True, check=True
         )
