@@ -110,8 +110,9 @@ def test_what_is_written_all_the_time_lies_in_memory(concerns: dict[str, Any], m
         lines = entry.content.splitlines()
         assert {"Type=tmpfs", f"Where={folder}", "WantedBy=local-fs.target"} <= set(lines)
         assert entry.notify == (name,), "a remount, and no empty folder"
-        writers = ("pinion-power-thermal.service", "pinion-node-metrics.timer")
-        assert entry.restart == (() if folder == "/var/log" else writers), "who holds it open, and who is to write anew"
+        own = folder != "/var/log"
+        assert entry.restart == (("pinion-power-thermal.service",) if own else ()), "who holds it open"
+        assert ("Wants=pinion-node-metrics.service\nBefore=pinion-node-metrics.service\n" in entry.content) is own
         said = subprocess.run(
             ["systemd-escape", "--path", "--suffix=mount", folder], capture_output=True, text=True, check=True
         )

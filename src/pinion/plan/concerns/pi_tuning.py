@@ -195,10 +195,17 @@ def _mounts(host: HostContext, settings: PiTuning) -> list[tuple[str, str, int]]
 
 def _mount_file(name: str, folder: str, size: int) -> HostFile:
     """systemd.mount(5), tmpfs(5). A changed size is a remount, which loses nothing."""
+    collector = f"{COLLECTOR}.service"
+    writes = [
+        "# What lay there before is hidden: the collector writes anew.",
+        f"Wants={collector}",
+        f"Before={collector}",
+    ]
     content = unit_text(
         NAME,
         Unit=[
             f"Description={folder} in memory, to spare the card",
+            *(writes if folder == TEXTFILES else ()),
         ],
         Mount=[
             "What=tmpfs",
@@ -212,9 +219,9 @@ def _mount_file(name: str, folder: str, size: int) -> HostFile:
             "WantedBy=local-fs.target",
         ],
     )
-    # A service that runs on, with this folder open to it, would go on writing below the mount; the collector's timer fires when it starts.
-    writers = (POWER_THERMAL, f"{COLLECTOR}.timer") if folder == TEXTFILES else ()
-    return HostFile(path=f"/etc/systemd/system/{name}", content=content, notify=(name,), restart=writers)
+    # A service that runs on, with this folder open to it, would go on writing below the mount.
+    writer = (POWER_THERMAL,) if folder == TEXTFILES else ()
+    return HostFile(path=f"/etc/systemd/system/{name}", content=content, notify=(name,), restart=writer)
 
 
 def _in_memory(folder: str) -> HostClaim:
