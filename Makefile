@@ -8,11 +8,10 @@ SITE ?= lab
 UP_TOOLS := pulumi etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy helm kubectl step-ca
 # More options for pytest: make test PYTEST='-m "not lab" -x'
 PYTEST ?=
-# What needs no rack comes first, and waits more than it works; then what has a rack, a NetBox or an API server of its own. Both wait a third of
-# the time when each of two cores has one worker.
+# What needs no rack comes first, and waits more than it works; then what has a rack, a NetBox or an API server of its own.
 QUICK_TESTS := tests/unit tests/errors tests/golden
-QUICK_WORKERS := -n 6 --dist loadscope
-WORKERS := -n 3 --dist loadscope
+QUICK_WORKERS := -n 4 --dist loadscope
+WORKERS := -n 2 --dist loadscope
 RUN := bin/pinion-env
 
 .PHONY: help up down test test-vm lint lint-ruff lint-types lint-imports lint-yaml lint-ansible lint-charts lock env host bootstrap tools shell clean
