@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from unit.hosts.nodes import concern
 from unit.hosts.sites import ADMIN, DC, LAB, planned
 
 from pinion.plan.concerns.access import (
@@ -12,12 +13,7 @@ from pinion.plan.concerns.access import (
     PRINCIPALS_FOLDER,
     SSHD_FILE,
 )
-from pinion.plan.model import Concern, DeviceKind, Plan
-
-
-def concern(plan: Plan, kind: DeviceKind) -> Concern:
-    """The concern of the first host of *kind*."""
-    return next(host.concerns["access"] for host in plan.hosts if host.kind is kind)
+from pinion.plan.model import DeviceKind, Plan
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +48,11 @@ def test_nobody_has_an_account_without_a_use(lab: Plan, real: Plan) -> None:
 
 
 def test_administrators_get_a_login_and_nobody_else_does() -> None:
-    without = concern(planned(LAB, access=None), DeviceKind.GPU_SERVER)
+    without = concern(planned(LAB, access=None), DeviceKind.GPU_SERVER, "access")
     assert without.users == ()
     assert not any(file.path.startswith((KEYS_FOLDER, "/etc/sudoers.d")) for file in without.files)
     other = ADMIN.replace("ops@example", "second@example")
-    with_two = concern(planned(LAB, access={"admins": [ADMIN, other]}), DeviceKind.GPU_SERVER)
+    with_two = concern(planned(LAB, access={"admins": [ADMIN, other]}), DeviceKind.GPU_SERVER, "access")
     assert [user.name for user in with_two.users] == [ADMIN_USER]
     files = {file.path: file for file in with_two.files}
     assert files[f"{KEYS_FOLDER}/{ADMIN_USER}"].content == f"{ADMIN}\n{other}\n"
@@ -66,7 +62,7 @@ def test_administrators_get_a_login_and_nobody_else_does() -> None:
 
 
 def test_the_ssh_configuration_is_validated_reloaded_and_confirmed(lab: Plan) -> None:
-    (file,) = [file for file in concern(lab, DeviceKind.PI).files if file.path == SSHD_FILE]
+    (file,) = [file for file in concern(lab, DeviceKind.PI, "access").files if file.path == SSHD_FILE]
     assert file.confirm
     assert file.notify == ("ssh.service",)
     assert file.validate_command is not None
@@ -87,7 +83,9 @@ def test_names_are_unique_within_a_concern(lab: Plan, real: Plan) -> None:
 
 
 def test_an_authority_of_the_site_counts_for_administrators_alone() -> None:
-    stated = concern(planned(LAB, access={"authorities": [ADMIN], "principals": ["site-admins"]}), DeviceKind.PI)
+    stated = concern(
+        planned(LAB, access={"authorities": [ADMIN], "principals": ["site-admins"]}), DeviceKind.PI, "access"
+    )
     files = {file.path: file.content for file in stated.files}
     assert files[AUTHORITIES_FILE] == f"{ADMIN}\n"
     assert files[f"{PRINCIPALS_FOLDER}/{ADMIN_USER}"] == "site-admins\n"
@@ -102,5 +100,5 @@ def test_an_authority_of_the_site_counts_for_administrators_alone() -> None:
 
 
 def test_without_an_authority_no_certificate_counts(lab: Plan) -> None:
-    (file,) = [file for file in concern(lab, DeviceKind.PI).files if file.path == SSHD_FILE]
+    (file,) = [file for file in concern(lab, DeviceKind.PI, "access").files if file.path == SSHD_FILE]
     assert "TrustedUserCAKeys" not in file.content

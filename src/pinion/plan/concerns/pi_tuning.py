@@ -259,6 +259,12 @@ def _zram_anew(host: HostContext) -> tuple[str, ...]:
     return ("systemctl daemon-reload", f"{stop}; udevadm settle; systemctl reset-failed {units}; {start}")
 
 
+def _zram_shaping(host: HostContext, path: str, lines: list[str]) -> HostFile:
+    """A file that zram is made by: a change makes it anew."""
+    evidence = Evidence.RENDERED if host.lab else None
+    return HostFile(path=path, content="\n".join(lines), run=_zram_anew(host), evidence=evidence)
+
+
 def _zram_reset_file(host: HostContext) -> HostFile:
     """A way to take the device down that waits for udev; without, the unit fails whenever udev looks at the device just then."""
     lines = [
@@ -270,12 +276,7 @@ def _zram_reset_file(host: HostContext) -> HostFile:
         "TimeoutStopSec=60s",
         "",
     ]
-    return HostFile(
-        path=ZRAM_RESET_FILE,
-        content="\n".join(lines),
-        run=_zram_anew(host),
-        evidence=Evidence.RENDERED if host.lab else None,
-    )
+    return _zram_shaping(host, ZRAM_RESET_FILE, lines)
 
 
 def _zram_file(host: HostContext, zram: float) -> HostFile:
@@ -289,12 +290,7 @@ def _zram_file(host: HostContext, zram: float) -> HostFile:
         "swap-priority = 100",
         "",
     ]
-    return HostFile(
-        path=ZRAM_FILE,
-        content="\n".join(lines),
-        run=_zram_anew(host),
-        evidence=Evidence.RENDERED if host.lab else None,
-    )
+    return _zram_shaping(host, ZRAM_FILE, lines)
 
 
 def _claims(host: HostContext, settings: PiTuning, zram: float) -> tuple[HostClaim, ...]:
