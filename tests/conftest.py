@@ -32,10 +32,18 @@ LONGEST = (
     "scenarios",
     "concerns",
     "netbox",
+    "test_edge_cluster.py",
     "test_hosts.py",
+    "cluster",
+    "test_machines_recovery.py",
+    "test_switch.py",
+    "test_cluster.py",
     "test_kill.py",
+    "test_faults.py",
     "test_netbox_stack.py",
+    "test_eos_failures.py",
     "test_eos_kills.py",
+    "test_carriers.py",
 )
 
 

@@ -194,7 +194,7 @@ def prepared(folder: Path) -> list[str]:
         f"{layers} -o lowerdir=/$top,upperdir=/run/o/$top/upper,workdir=/run/o/$top/work /$top; done",
         "for each in pinion dpkg apt; do mount -t tmpfs none /var/lib/$each; done",
         "cd /var/lib/dpkg && mkdir info updates triggers alternatives && touch status available",
-        "rm -rf /etc/apt/* /etc/default/grub.d && mkdir -p /etc/apt/preferences.d",
+        "rm -rf /etc/apt/* /etc/default/grub.d && mkdir -p /etc/apt/preferences.d /etc/udev/rules.d",
         f"echo 'deb [trusted=yes] file:{archive} ./' >/etc/apt/sources.list && echo 'APT::Sandbox::User \"root\";' >/etc/apt/apt.conf",
         f"mount --bind {folder}/sys /sys && mount --bind {folder}/proc/irq /proc/irq",
         "mkdir -p /var/lib/prometheus/node-exporter",

@@ -355,6 +355,7 @@ def test_what_could_not_be_built_is_not_noted(archive: Archive, handed: Path, st
     assert base_of(store, plan, quiet) == (kind, base), "the archive is not asked for again"
 
 
+@needs_tools
 def test_pis_of_debian_get_debian_and_nobody_is_asked(store: Store, archive: Archive) -> None:
     plan = planned(DC, concerns={})
     devices = tuple(
