@@ -14,7 +14,7 @@ QUICK_WORKERS := -n 4 --dist loadscope
 WORKERS := -n 3 --dist loadscope
 RUN := bin/pinion-env
 
-.PHONY: help up down test test-packages test-vm lint lint-ruff lint-types lint-imports lint-yaml lint-ansible lint-charts lock env host bootstrap tools shell clean
+.PHONY: help up down test image-packages test-vm lint lint-ruff lint-types lint-imports lint-yaml lint-ansible lint-charts lock env host bootstrap tools shell clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -26,7 +26,7 @@ up: host env  ## the rack in a box, from nothing to the report (as root; SITE=la
 down: env  ## take it down; leaves no process, mount, namespace or link (SITE=lab)
 	@$(RUN) pinion down $(SITE)
 
-test: host test-packages env tools  ## all tests, in a lab instance of their own (PYTEST='-k name' for some)
+test: host image-packages env tools  ## all tests, in a lab instance of their own (PYTEST='-k name' for some)
 ifdef PYTEST
 	@$(RUN) python -m pytest -rs $(PYTEST)
 else
@@ -74,8 +74,8 @@ env: bootstrap  ## make or refresh .venv from the lock files
 tools: bootstrap  ## obtain the outside programs (the first time may build for 20 minutes)
 	@$(PYTHON) tools/obtain.py
 
-test-packages: bootstrap
-	@$(PYTHON) tools/obtain.py debian --packages tools/test-packages.txt
+image-packages: bootstrap
+	@$(PYTHON) tools/obtain.py debian --packages tools/image-packages.txt
 
 host: bootstrap  ## install the Debian packages that the host lacks (as root)
 	@$(PYTHON) tools/obtain.py debian

@@ -17,7 +17,7 @@ from pinion.image.layout import BOOT, MIB, ROOT, SECTOR, SEED, layout, parse_tab
 
 needs_tools = pytest.mark.skipif(
     not all(map(shutil.which, ("sfdisk", "mkfs.fat", "mcopy", "mke2fs", "debugfs"))),
-    reason="needs the Debian packages of tools/image-packages.txt (make test-vm installs them)",
+    reason="needs the Debian packages of tools/image-packages.txt (make test installs them)",
 )
 
 

@@ -35,8 +35,9 @@ from pinion.image.rootfs import RootFs
 from pinion.image.signing import Signer, prehash, verify
 from pinion.image.store import Store
 
+TOOLS = ("sfdisk", "mkfs.fat", "mcopy", "mke2fs", "debugfs", "minisign", "qemu-aarch64-static", "qemu-system-aarch64")
 needs_tools = pytest.mark.skipif(
-    os.geteuid() != 0 or not all(map(shutil.which, ("sfdisk", "mkfs.fat", "mcopy", "mke2fs", "debugfs"))),
+    os.geteuid() != 0 or not all(map(shutil.which, TOOLS)),
     reason="builds images: as root, with the Debian packages of tools/image-packages.txt",
 )
 EPOCH = 1_781_827_200
