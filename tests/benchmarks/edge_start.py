@@ -2,8 +2,8 @@
 
 Needs root, and raises a small lab of its own. In turn, on one Pi of it, in one run: the units as the plan has them (check of the file,
 fences, limits), and the unit's own command line started by root in a shell. The same client asks both, every 5 ms, until a token comes.
-The engine, its options, the model and the machine are the same. The model's file is out of the kernel's memory before each start, as after a
-boot. It is the small one, which is loaded at once, so that what the units add shows as it does nowhere else; or, with --mebibytes, random
+The engine, its options, the model and the machine are the same. The model's file is out of the kernel's memory before each start, as after
+a boot. It is the small one, which is loaded at once, so that what the units add shows as it does nowhere else; or, with --mebibytes, random
 weights of about the size of a model that is worth serving. Prints medians in milliseconds, their ratio and their difference.
 """
 

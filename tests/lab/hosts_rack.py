@@ -132,11 +132,11 @@ class HostsRack(SmallRack):
         return {concern: stated.model_dump(mode="json") for concern, stated in self.host(name).concerns.items()}
 
     def ssh_command(self, name: str, *argv: str) -> list[str]:
-        """A fresh login to *name*."""
+        """A fresh login to *name* from the operator's network position."""
         host, keys = self.host(name), self.store.ssh
         options = ["-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", f"UserKnownHostsFile={keys / 'known_hosts'}"]
         login = [*options, "-o", "ControlPath=none", "-i", str(keys / "id_ed25519"), f"{host.user}@{host.address}"]
-        return self.inside_command("ssh", *login, *argv)
+        return namespaces.command(self.store.namespace("mgmt-1"), ["ssh", *login, *argv])
 
     def ask(self, name: str, action: str, *concerns: Mapping[str, Any], wait: float = 60) -> dict[str, Any]:
         """One request to the on-host program over SSH, without Ansible or pyinfra."""
