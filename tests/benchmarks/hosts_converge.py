@@ -43,14 +43,14 @@ from pinion.plan.model import HostPlan
 #: By PyPI: the release that knows ansible-core 2.19.
 MITOGEN = "mitogen==0.3.54"
 WAYS = ("floor", "plain", "mitogen", "ansible", "pyinfra")
-#: Ports of a lab switch that Pis are plugged into.
-_PORTS = 14
+#: Ports of the largest lab switch.
+_PORTS = 48
 CONCERNS = "concerns: {base: {}, node_metrics: {}, pi_tuning: {}, power_thermal: {}, watchdog: {}}\n"
 
 
 @dataclass(frozen=True)
 class FleetRack(HostsRack):
-    """A management host, and as many Pis as asked for, on as many switches as they need."""
+    """A management host, and as many Pis as asked for."""
 
     BARE = False
 
@@ -59,30 +59,25 @@ class FleetRack(HostsRack):
         """A rack of *count* Pis."""
         made = super().make(folder, name)
         rack = cls(made.instance, made.folder)
-        text = rack.site.read_text().replace("r1: {units: 12}", "r1: {units: 40}")
-        text = text.replace(
-            "{pis: 10.77.101.10-10.77.101.99}", "{pis1: 10.77.101.10-10.77.101.99, pis2: 10.77.101.110-10.77.101.199}"
-        )
-        before, _, _ = text.partition("switches:")
-        _, _, after = text.partition("access:")
-        groups = [range(start, min(start + _PORTS, count)) for start in range(0, count, _PORTS)]
-        assert len(groups) <= 2, f"two switches have room for {2 * _PORTS}"
-        pair = "pair: {}, pair_ports: Ethernet15" if len(groups) == 2 else ""
-        switches, pis = [], []
-        for number, group in enumerate(groups, start=1):
-            other = f", {pair.format(f'tor-{3 - number}')}" if pair else ""
-            switches.append(
-                f"  tor-{number}: {{platform: lab, model: lab-tor-16, rack: r1, unit: {41 - number}, network: management{other}}}"
-            )
-            pis.append(
-                f"  n{number}: {{numbers: 1-{len(group)}, board: raspberry-pi-5-8gb, rack: r1, platform: lab, network: edge-inference, "
-                f"range: pis{number}, ports: tor-{number} Ethernet1-{len(group)}}}"
-            )
-        management = (
-            "management_hosts:\n  mgmt-1: {platform: lab, profile: lab-management-host, rack: r1, unit: 11, network: management, "
-            "fabric_network: control, port: tor-1 Ethernet16}"
-        )
-        parts = ["switches:", *switches, management, "pis:", *pis, f"access: {after.strip()}", CONCERNS]
+        assert count < _PORTS, f"one switch has room for {_PORTS - 1}"
+        before, _, rest = rack.site.read_text().partition("switches:")
+        _, _, after = rest.partition("access:")
+        parts = [
+            "switches: {tor-1: {platform: lab, model: lab-tor-48, rack: r1, unit: 12, network: management}}",
+            "management_hosts:",
+            "  mgmt-1:",
+            (
+                "    {platform: lab, profile: lab-management-host, rack: r1, unit: 11, network: management, fabric_network: control,"
+                f" port: tor-1 Ethernet{_PORTS}}}"
+            ),
+            "pis:",
+            (
+                f"  pi: {{numbers: 1-{count}, board: raspberry-pi-5-8gb, rack: r1, platform: lab, network: edge-inference, range: pis,"
+                f" ports: tor-1 Ethernet1-{count}}}"
+            ),
+            f"access: {after.strip()}",
+            CONCERNS,
+        ]
         rack.site.write_text(before + "\n".join(parts))
         return rack
 

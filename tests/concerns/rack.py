@@ -111,11 +111,6 @@ class ConcernsRack(ServingRack):
 
     # --- who gets in ------------------------------------------------------------------------------------------------------
 
-    def logs_in(self, name: str) -> bool:
-        """Whether a fresh login works."""
-        done = subprocess.run(self.ssh_command(name, "true"), env=self.environment, capture_output=True, check=False)
-        return done.returncode == 0
-
     def logs_in_by_certificate(self, name: str, signer: str, principal: str, valid: str = "-1m:+5m") -> bool:
         """Whether a certificate of *signer* for *principal* logs a person in as administrator."""
         key, certificate = self.folder / "person", self.folder / "person-cert.pub"

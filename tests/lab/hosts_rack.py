@@ -138,6 +138,11 @@ class HostsRack(SmallRack):
         login = [*options, "-o", "ControlPath=none", "-i", str(keys / "id_ed25519"), f"{host.user}@{host.address}"]
         return namespaces.command(self.store.namespace("mgmt-1"), ["ssh", *login, *argv])
 
+    def logs_in(self, name: str) -> bool:
+        """Whether a fresh login to *name* succeeds."""
+        command = self.ssh_command(name, "true")
+        return subprocess.run(command, env=self.environment, capture_output=True, check=False).returncode == 0
+
     def ask(self, name: str, action: str, *concerns: Mapping[str, Any], wait: float = 60) -> dict[str, Any]:
         """One request to the on-host program over SSH, without Ansible or pyinfra."""
         given = standard_input({"action": action, "concerns": concerns, "wait": wait, "who": "the test"})

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,3 +56,64 @@ def test_a_unit_that_is_there_and_fails_is_told(asked: Path) -> None:
     with pytest.raises(HostError, match=r"try-restart -- broken\.service: exit 5"):
         Systemd().restart("broken.service")
     assert asked.read_text() == "try-restart broken.service\n"
+
+
+#: Like sshd: a signal has it execute itself anew, which takes a while, and only then does it know its new configuration.
+DAEMON = """
+import os, signal, socket, sys, time
+said = open(sys.argv[1]).read().encode()
+def again(*_):
+    time.sleep(0.7)
+    os.execv(sys.executable, [sys.executable, *sys.argv])
+signal.signal(signal.SIGHUP, again)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
+with socket.create_server(("127.0.0.1", int(sys.argv[2]))) as server:
+    while True:
+        caller, _ = server.accept()
+        with caller:
+            caller.sendall(said)
+"""
+#: Its systemctl: a reload sends the signal and does not wait.
+SIGNALLING = """#!/bin/sh
+case "$*" in *LoadState*) echo loaded;; *MainPID*) echo @PID@;; try-reload-or-restart*) kill -HUP @PID@;; *) exit 1;; esac
+"""
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return int(one.getsockname()[1])
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, free_port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The configuration of a daemon that runs."""
+    configuration = tmp_path / "configuration"
+    configuration.write_text("old")
+    (tmp_path / "daemon.py").write_text(DAEMON)
+    with subprocess.Popen([sys.executable, tmp_path / "daemon.py", configuration, str(free_port)]) as running:
+        program = tmp_path / "systemctl"
+        program.write_text(SIGNALLING.replace("@PID@", str(running.pid)))
+        program.chmod(0o755)
+        monkeypatch.setitem(ENVIRONMENT, "PATH", f"{tmp_path}:{ENVIRONMENT['PATH']}")
+        yield configuration
+        running.kill()
+
+
+def answer(port: int) -> bytes:
+    """What the daemon says, as soon as it listens."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+                return connection.recv(16)
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def test_after_a_reload_nobody_is_let_in_by_the_old_configuration(daemon: Path, free_port: int) -> None:
+    assert answer(free_port) == b"old"
+    daemon.write_text("new")
+    Systemd().reload("slow.service")
+    assert answer(free_port) == b"new"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from .command import run
 from .machine import UnitState
@@ -10,6 +13,10 @@ from .wanted import Unit
 
 #: A service may take systemd's own default of 90 s to start, and as long to stop.
 CHANGE_SECONDS = 200
+#: Seconds that a daemon may take to listen anew after a reload; one that keeps its sockets is waited for as long.
+LISTEN_SECONDS = 5.0
+#: The state of a socket that listens, in /proc/net/tcp (Linux, include/net/tcp_states.h).
+_LISTEN = "0A"
 #: Enabled as far as the next boot is concerned; a static or generated unit cannot be switched.
 _ENABLED = {"enabled", "enabled-runtime", "static", "alias", "indirect", "generated"}
 
@@ -49,7 +56,12 @@ class Systemd:
 
     def reload(self, name: str) -> None:
         if _is_there(name):
+            before = _listening(name)
             run(["systemctl", "try-reload-or-restart", "--", name], seconds=CHANGE_SECONDS)
+            # A reload by a signal has been sent, not done: until then a login would prove the old configuration.
+            deadline = time.monotonic() + LISTEN_SECONDS
+            while before & _listening(name) and time.monotonic() < deadline:
+                time.sleep(0.02)
 
     def restart(self, name: str) -> None:
         if _is_there(name):
@@ -60,3 +72,18 @@ def _is_there(name: str) -> bool:
     """Whether systemd knows the unit: one whose own file has just gone with its concern has nothing left to read."""
     shown = run(["systemctl", "show", "--property=LoadState", "--value", "--", name]).stdout
     return shown.strip() not in {"not-found", "masked"}
+
+
+def _listening(name: str) -> set[str]:
+    """The TCP sockets at which the unit's main process listens, as /proc names them (proc(5)): others after it has executed itself anew."""
+    pid = run(["systemctl", "show", "--property=MainPID", "--value", "--", name]).stdout.strip()
+    open_files = set()
+    with contextlib.suppress(OSError):  # a process that has just ended
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir() if pid.isdigit() else ():
+            with contextlib.suppress(OSError):  # one that has just been closed
+                open_files.add(str(descriptor.readlink()))
+    tables = [
+        path.read_text().splitlines()[1:] for path in map(Path, ("/proc/net/tcp", "/proc/net/tcp6")) if path.exists()
+    ]
+    rows = [line.split() for table in tables for line in table]
+    return open_files & {f"socket:[{row[9]}]" for row in rows if row[3] == _LISTEN}
