@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from urllib.parse import urlsplit
 
 from concerns.rack import ConcernsRack
+from pinion.drivers.hosts.inventory import plan_of
 from pinion.plan.concerns.identity import FOLDER, SERVICE, TOKEN_FILE
 from pinion.plan.concerns.site_ca import FOLDER as CA_FOLDER
 from pinion.plan.concerns.site_ca import UNIT as CA_UNIT
@@ -44,7 +46,11 @@ def test_without_the_authority_the_old_one_stays(rack: ConcernsRack) -> None:
         answer = rack.converge("ansible", "--limit", "pi-02")
         assert answer["changed"] == 0, f"a host with a good one needs nobody: {answer}"
     finally:
-        rack.on("mgmt-1", f"systemctl start {CA_UNIT}")
+        # started is not yet listening
+        authority = plan_of(rack.site).authority
+        assert authority is not None
+        listens = f"ss -Hltn 'sport = :{urlsplit(authority.url).port}' | grep -q ."
+        rack.on("mgmt-1", f"systemctl start {CA_UNIT}; until {listens}; do sleep 0.1; done")
 
 
 def test_a_revoked_host_is_not_renewed(rack: ConcernsRack) -> None:
