@@ -96,23 +96,27 @@ def daemon(tmp_path: Path, free_port: int, monkeypatch: pytest.MonkeyPatch) -> I
         program.write_text(SIGNALLING.replace("@PID@", str(running.pid)))
         program.chmod(0o755)
         monkeypatch.setitem(ENVIRONMENT, "PATH", f"{tmp_path}:{ENVIRONMENT['PATH']}")
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                answer(free_port)
+                break
+            except ConnectionRefusedError:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
         yield configuration
         running.kill()
 
 
 def answer(port: int) -> bytes:
-    """What the daemon says, as soon as it listens."""
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-                return connection.recv(16)
-        except ConnectionRefusedError:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+    """What the daemon says; `ConnectionRefusedError` when it does not listen."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        return connection.recv(16)
 
 
-def test_after_a_reload_nobody_is_let_in_by_the_old_configuration(daemon: Path, free_port: int) -> None:
+def test_after_a_reload_the_new_configuration_answers_at_once_and_the_old_one_no_more(
+    daemon: Path, free_port: int
+) -> None:
     assert answer(free_port) == b"old"
     daemon.write_text("new")
     Systemd().reload("slow.service")

@@ -58,10 +58,10 @@ class Systemd:
         if _is_there(name):
             before = _listening(name)
             run(["systemctl", "try-reload-or-restart", "--", name], seconds=CHANGE_SECONDS)
-            # A reload by a signal has been sent, not done: until then a login would prove the old configuration.
+            # A reload by a signal has been sent, not done: until it listens anew, a login is let in by the old configuration, or refused.
             deadline = time.monotonic() + LISTEN_SECONDS
-            while before & _listening(name) and time.monotonic() < deadline:
-                time.sleep(0.02)
+            while before and not _anew(before, _listening(name)) and time.monotonic() < deadline:
+                time.sleep(0.05)
 
     def restart(self, name: str) -> None:
         if _is_there(name):
@@ -72,6 +72,10 @@ def _is_there(name: str) -> bool:
     """Whether systemd knows the unit: one whose own file has just gone with its concern has nothing left to read."""
     shown = run(["systemctl", "show", "--property=LoadState", "--value", "--", name]).stdout
     return shown.strip() not in {"not-found", "masked"}
+
+
+def _anew(before: set[str], now: set[str]) -> bool:
+    return bool(now) and before.isdisjoint(now)
 
 
 def _listening(name: str) -> set[str]:
