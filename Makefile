@@ -10,8 +10,8 @@ UP_TOOLS := pulumi etcd kube-apiserver kube-controller-manager kube-scheduler ku
 PYTEST ?=
 # What needs no rack comes first, and waits more than it works; then what has a rack, a NetBox or an API server of its own.
 QUICK_TESTS := tests/unit tests/errors tests/golden
-QUICK_WORKERS := -n 4 --dist loadscope
-WORKERS := -n 3 --dist loadscope
+QUICK_WORKERS := 4
+WORKERS := 3
 RUN := bin/pinion-env
 
 .PHONY: help up down test image-packages test-vm lint lint-ruff lint-types lint-imports lint-yaml lint-ansible lint-charts lock env host bootstrap tools shell clean
@@ -31,8 +31,8 @@ ifdef PYTEST
 	@$(RUN) python -m pytest -rs $(PYTEST)
 else
 	@failed=0; \
-	$(RUN) python -m pytest -rs -q $(QUICK_WORKERS) --durations=10 $(QUICK_TESTS) || failed=1; \
-	$(RUN) python -m pytest -rs -v $(WORKERS) --durations=25 $(addprefix --ignore=,$(QUICK_TESTS)) || failed=1; \
+	$(RUN) python -m pytest -rs -q -n $(QUICK_WORKERS) --dist loadscope --durations=10 $(QUICK_TESTS) || failed=1; \
+	$(RUN) python -m pytest -rs -v -n $(WORKERS) --dist loadscope --durations=25 $(addprefix --ignore=,$(QUICK_TESTS)) || failed=1; \
 	exit $$failed
 endif
 
