@@ -299,3 +299,10 @@ def test_what_concerns_keep_is_known_to_the_wipe() -> None:
                 assert any(path == one or path.startswith(f"{one}/") for one in known), f"{host.name}: {path}"
                 written += 1
     assert written > 20
+
+
+@pytest.mark.parametrize("then", ["notify", "restart"])
+def test_a_file_that_comes_before_packages_restarts_nothing(then: str) -> None:
+    with pytest.raises(ValueError, match=r"/etc/apt/x is for packages and restarts a\.service"):
+        HostFile.model_validate({"path": "/etc/apt/x", "content": "", "for_packages": True, then: ["a.service"]})
+    assert HostFile(path="/etc/apt/x", content="", for_packages=True, run=("apt-get update",)).for_packages

@@ -1,0 +1,59 @@
+"""The Kubernetes cluster: nodes, namespaces and releases."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pinion.plan.model.base import Planned
+from pinion.plan.model.devices import DeviceKind
+
+
+class Taint(Planned):
+    """A Kubernetes taint."""
+
+    key: str
+    value: str
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+class NodePlan(Planned):
+    """One Kubernetes node: *address* is the kubelet's node address (no mask)."""
+
+    name: str
+    kind: DeviceKind
+    address: str
+    labels: dict[str, str]
+    taints: tuple[Taint, ...] = ()
+    origin: str
+
+
+class NamespacePlan(Planned):
+    """A namespace with a ServiceAccount for its workloads and a NetworkPolicy that denies all traffic that no other policy allows."""
+
+    name: str
+    service_account: str
+    default_deny: bool = True
+
+
+class ReleasePlan(Planned):
+    """One Helm release. *chart* is a folder of `charts/`; *values* its values, complete. *port* answers HTTP at *probe_path*."""
+
+    name: str
+    namespace: str
+    chart: str
+    values: dict[str, object]
+    port: int
+    probe_path: str
+    origin: str
+
+
+class ClusterPlan(Planned):
+    """The site's Kubernetes cluster. *server* is the API server's URL."""
+
+    server: str
+    control_plane: str
+    pod_prefix: str
+    service_prefix: str
+    nodes: tuple[NodePlan, ...]
+    namespaces: tuple[NamespacePlan, ...]
+    releases: tuple[ReleasePlan, ...]

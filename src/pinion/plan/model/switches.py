@@ -1,0 +1,61 @@
+"""What a ToR switch must hold."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pinion.plan.model.base import Planned
+from pinion.plan.model.devices import PortMode
+from pinion.site.catalog import Evidence
+
+
+class SwitchVlan(Planned):
+    """A VLAN as a switch holds it."""
+
+    vid: int
+    name: str
+
+
+class SwitchPort(Planned):
+    """One front port. A port without a peer is shut, and so is that of a node that leaves.
+
+    *access_vlan* and *trunk_vlans* are VLAN identifiers.
+    """
+
+    name: str
+    description: str
+    enabled: bool
+    mode: PortMode | None
+    access_vlan: int | None = None
+    trunk_vlans: tuple[int, ...] = ()
+    mtu: int | None = None
+    origin: str
+
+
+class Svi(Planned):
+    """A routed VLAN interface. *address* carries its mask; *virtual* means that a pair of switches shares it (anycast gateway)."""
+
+    vid: int
+    address: str
+    virtual: bool
+    mtu: int
+
+
+class SwitchPlan(Planned):
+    """What one ToR switch must hold. *management_interface* is never configured by us.
+
+    *management_address* carries its mask; *management_port* is the SSH port.
+    """
+
+    name: str
+    platform: str
+    driver: Literal["eos"]
+    model: str
+    management_interface: str
+    management_address: str
+    management_port: int = 22
+    vlans: tuple[SwitchVlan, ...]
+    ports: tuple[SwitchPort, ...]
+    svis: tuple[Svi, ...]
+    evidence: Evidence
+    origin: str
