@@ -34,7 +34,7 @@ SNAPSHOT = r"""
 dpkg-query -W -f 'package ${Package} ${Version} ${db:Status-Abbrev}\n' | sort
 for f in passwd group gshadow; do sed "s/^/$f /" /etc/$f; done
 cut -d: -f1,2,4- /etc/shadow | sed 's/^/shadow /'
-own='/etc/ssh/ssh_host_|/var/lib/pinion/history.json|/etc/systemd/network|/etc/(hostname|hosts|machine-id|resolv.conf|ld.so.cache|pinion-contract|.updated)|-$'
+own='/etc/ssh/ssh_host_|/var/lib/pinion/history.json|/etc/systemd/network|/etc/(hostname|hosts|machine-id|resolv.conf|ld.so.cache|pinion-contract|.updated)|-[[:space:]]?$'
 find /etc /home /var/lib/pinion -xdev -printf '%y %M %U:%G %p %l\n' | sort | grep -v -E "$own"
 find /etc /home /var/lib/pinion -xdev -type f -exec sha256sum {} + | sort -k2 | grep -v -E "$own|/etc/g?shadow$"
 sysctl -a 2>/dev/null | grep -E '^net[.](core|ipv4[.](tcp|ip_|conf[.](all|default)))' | grep -v -E 'tcp_fastopen_key|tcp_mem|mc_forwarding'

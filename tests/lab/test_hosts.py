@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from lab.hosts_rack import REPOSITORY, HostsRack, Watch, kill_tree
 from thoroughness import points
+from unit.hosts.contract import CONTRACT
 
 from pinion.drivers.hosts.bundle import program
 
@@ -501,7 +502,7 @@ for promise in CONTRACT:
 """
     said = machine.run(["python3", "-"], input=script, timeout=200, check=False)
     assert said.returncode == 0, said.stdout + said.stderr
-    assert [line.split()[0] for line in said.stdout.splitlines()] == ["kept"] * 15
+    assert said.stdout.splitlines() == [f"kept {promise.__name__}" for promise in CONTRACT]
     machine.run(["/bin/sh", "-c", "rm -rf /run/onhost.zip /run/contract.py /etc/pinion-contract /var/lib/contract"])
 
 

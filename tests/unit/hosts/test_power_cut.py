@@ -77,6 +77,7 @@ def test_a_unit_and_a_key_are_whole_after_a_power_cut_at_any_step(disk: Path, tm
                     assert found in {here.get(path), there.get(path)}, f"cut at {at}: {path}"
             converge(*target, name="run-2")
             assert seen(disk) == there, f"cut at {at}"
+            assert list(disk.rglob(".*.pinion-*")) == [], f"cut at {at}: nothing half written is left"
             assert converge(*target).changes == ()
             converge(*(() if target else (edge(disk),)))
             assert seen(disk) == here, f"cut at {at}, and all of it back"

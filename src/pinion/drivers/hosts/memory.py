@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -170,6 +170,9 @@ class _Files:
         self.host.step("remove file")
         self.host.files.pop(path, None)
 
+    def sweep(self, paths: Iterable[str]) -> None:
+        """A file comes in one step here."""
+
     def read_directory(self, path: str) -> DirectoryState | None:
         return self.host.directories.get(path)
 
@@ -273,6 +276,9 @@ class _Journals:
     def write_history(self, history: History) -> None:
         self.host.step("history")
         self.host.history = history.to_json()
+
+    def sweep(self) -> None:
+        """As for files."""
 
 
 @dataclass

@@ -210,6 +210,9 @@ def _with(means: Sequence[Concern], concern: Concern) -> Concern:
 
 def _converge(run: _Run, waited: float) -> Report:
     machine = run.machine
+    machine.journals.sweep()
+    for concern, journal in run.work:
+        machine.files.sweep([*journal.files, *(file.path for file in concern.files)])
     found = run.read()
     foretold = [change for concern, journal in run.work for change in run.diff(concern, found, journal)]
     _remember(run)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import grp
 import os
 import pwd
 import shlex
 import stat
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from .command import reason, run
@@ -50,6 +52,12 @@ class Files:
             Path(path).unlink(missing_ok=True)
             _sync(Path(path).parent)
 
+    def sweep(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            for left in temporaries(Path(path)):
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    left.unlink()
+
     def read_directory(self, path: str) -> DirectoryState | None:
         try:
             status = os.lstat(path)
@@ -90,13 +98,18 @@ def _ids(path: str, owner: str, group: str) -> tuple[int, int]:
         raise HostError(f"{path}: {owner}:{group}: {error.args[0]}") from error
 
 
+def temporaries(path: Path) -> tuple[Path, Path]:
+    """What is to be *path*, and what was, on the way there: beside it, with a dot first and no suffix, so no ``*.conf`` folder reads it."""
+    return path.with_name(f".{path.name}.pinion-new"), path.with_name(f".{path.name}.pinion-old")
+
+
 def replace(path: Path, content: bytes, mode: int, owner: int = 0, group: int = 0) -> None:
     """Replace *path* in one rename: after a crash or a power cut the old or the new file is there, whole. Missing folders are made, 0755.
 
-    The temporary name starts with a dot and ends in no suffix, so that no ``*.conf`` folder reads it.
+    A crash may leave the temporary file; the next run sweeps it away.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-    temporary = path.parent / f".{path.name}.pinion-new"
+    temporary, _ = temporaries(path)
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .command import run
-from .files import replace
+from .files import replace, temporaries
 from .machine import FileState, HostError
 from .notes import STATE
 
@@ -57,6 +57,7 @@ class SystemdGuard:
             os.ftruncate(descriptor, 0)
             note = f"{time.strftime('%Y-%m-%d %H:%M:%S %Z')} (process {os.getpid()}, {who})"
             os.pwrite(descriptor, note.encode("utf-8", "replace"), 0)
+            _sweep()
             yield time.monotonic() - started
         finally:
             os.close(descriptor)
@@ -65,7 +66,6 @@ class SystemdGuard:
         folder = _folder(name)
         if not folder.exists():  # else: what is saved there is the last state that somebody confirmed
             staged = folder.with_name(f".{name}.new")
-            shutil.rmtree(staged, ignore_errors=True)
             staged.mkdir(mode=0o700, parents=True)
             for index, (path, state) in enumerate(before.items()):
                 if state is not None:
@@ -113,6 +113,13 @@ def _try(descriptor: int) -> bool:
     return True
 
 
+def _sweep() -> None:
+    """Remove what a run that was killed while it armed left half made."""
+    temporaries(_AT_BOOT)[0].unlink(missing_ok=True)
+    for staged in (STATE / "guard").glob(".*.new"):
+        shutil.rmtree(staged, ignore_errors=True)
+
+
 def _holder(descriptor: int) -> str:
     return os.pread(descriptor, 300, 0).decode("utf-8", "replace") or "a moment"
 
@@ -150,8 +157,7 @@ def _script(folder: Path, before: Mapping[str, FileState | None], units: Sequenc
         if state is None:
             lines.append(f"rm -f {shlex.quote(path)}")
         else:
-            target = Path(path)
-            temporary = shlex.quote(str(target.with_name(f".{target.name}.pinion-old")))
+            temporary = shlex.quote(str(temporaries(Path(path))[1]))
             lines.append(f"cp -a {folder}/{index} {temporary} && mv -f {temporary} {shlex.quote(path)}")
     # At boot nothing has been started yet that reads them.
     lines += [f'[ "$1" = boot ] || systemctl try-reload-or-restart {shlex.quote(unit)}' for unit in units]

@@ -6,7 +6,7 @@ against both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -104,6 +104,9 @@ class Files(Protocol):
     def remove(self, path: str) -> None:
         """Remove the file if there is one."""
 
+    def sweep(self, paths: Iterable[str]) -> None:
+        """Remove what a run that was killed left beside *paths*, half written."""
+
     def read_directory(self, path: str) -> DirectoryState | None:
         """The folder at *path*, None when there is none. Raises `HostError` when something else is there."""
 
@@ -173,6 +176,9 @@ class Journals(Protocol):
 
     def write_history(self, history: History) -> None:
         """Keep it, by rename."""
+
+    def sweep(self) -> None:
+        """Remove notes that a run that was killed left half written."""
 
 
 class Vault(Protocol):

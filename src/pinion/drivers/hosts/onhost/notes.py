@@ -53,6 +53,10 @@ class FileJournals:
     def write_history(self, history: History) -> None:
         _write(STATE / "history.json", history.to_json())
 
+    def sweep(self) -> None:
+        for left in STATE.rglob(".*.pinion-new"):
+            left.unlink()
+
 
 class FileVault:
     """Implements `machine.Vault`: one file a content, which only root reads."""
