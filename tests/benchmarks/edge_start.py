@@ -1,7 +1,7 @@
 """How long the edge runtime takes from its start to its first token, beside llama-server by hand: `python tests/benchmarks/edge_start.py`.
 
 Needs root, and raises a small lab of its own. In turn, on one Pi of it, in one run: the units as the plan has them (check of the file,
-fences, limits), and the unit's own command line started by root in a shell. The same client asks both, every 5 ms, until a token comes.
+fences, limits), and the engine with the unit's own options started by root. The same client asks both, every 5 ms, until a token comes.
 The engine, its options, the model and the machine are the same. The model's file is out of the kernel's memory before each start, as after
 a boot. It is the small one, which is loaded at once, so that what the units add shows as it does nowhere else; or, with --mebibytes, random
 weights of about the size of a model that is worth serving. Prints medians in milliseconds, their ratio and their difference.
@@ -30,7 +30,7 @@ from lab.serving_rack import ServingRack, until
 from pinion.lab.models.artefacts import MANIFEST, Artefacts, default_cache
 from pinion.lab.models.gguf_file import write_gguf
 from pinion.lab.models.network import Network, Shape, initial
-from pinion.plan.concerns.edge_runtime import HEALTH_TIMER, PATH_UNIT, SERVICE
+from pinion.plan.edge_units import HEALTH_TIMER, PATH_UNIT, SERVICE
 from pinion.services.onnx_model_server.tokenizer import Tokenizer
 
 #: Dimensions of the random weights, about those of a model of 0.5 billion parameters (Qwen2.5-0.5B: width 896, 24 layers).
@@ -141,7 +141,8 @@ def measured(rack: ServingRack, rounds: int) -> dict[str, list[float]]:
     unit = next(
         file.content for file in rack.host("pi-01").concerns["edge_runtime"].files if file.path.endswith(SERVICE)
     )
-    (command,) = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    # behind what starts it
+    (command,) = re.findall(r"^ExecStart=.* --answers \S+ (.*)$", unit, re.MULTILINE)
     rack.on("pi-01", f"systemctl stop {HEALTH_TIMER}; cat >/run/measure.py <<'END'\n{MEASURE}\nEND")
     asked = f"python3 -I /run/measure.py {rack.host('pi-01').address} {rounds} {PATH_UNIT} {SERVICE} {command}"
     found: dict[str, list[float]] = json.loads(rack.on("pi-01", asked, timeout=580))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from concerns.rack import ConcernsRack
-from pinion.plan.concerns.edge_runtime import HEALTH_SERVICE, SERVICE
 from pinion.plan.concerns.identity import CONFIG_FILE
+from pinion.plan.edge_units import HEALTH_SERVICE, SERVICE
 from pinion.site.catalog import Evidence
 
 #: Each listens at its own address, has its health asked there, and asks for a certificate with its own name.

@@ -10,9 +10,9 @@ from lab.serving_rack import CONCERNS, PORT, reference, until
 
 from concerns.rack import ConcernsRack
 from pinion.lab.models.part import UNIT as FILES
-from pinion.plan.concerns.edge_runtime import HEALTH_TIMER, PATH_UNIT, SERVICE, USER
 from pinion.plan.concerns.model_store import FOLDER, TIMER
 from pinion.plan.concerns.model_store import SERVICE as STORE
+from pinion.plan.edge_units import HEALTH_TIMER, PATH_UNIT, SERVICE, USER
 from pinion.plan.programs import FOLDER as PROGRAMS
 
 #: Files that have lines for others too; the snapshot has the lines of accounts by themselves.

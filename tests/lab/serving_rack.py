@@ -18,8 +18,8 @@ from lab.hosts_rack import HostsRack
 from pinion.checks.hosts import host_checks
 from pinion.drivers.hosts.inventory import plan_of
 from pinion.lab.models.artefacts import Artefacts, default_cache, intact, obtain, place
-from pinion.plan.concerns.edge_runtime import SERVICE
 from pinion.plan.concerns.model_store import SERVICE as STORE
+from pinion.plan.edge_units import SERVICE
 from pinion.site.catalog import Evidence
 
 CONCERNS = ("model_store", "edge_runtime")

@@ -24,8 +24,9 @@ from pinion.drivers.hosts.joining import GROUP
 from pinion.lab.images.own import PAUSE
 from pinion.lab.state import cache_root
 from pinion.plan.concerns.edge_cluster import NAME
-from pinion.plan.concerns.edge_runtime import POD_FILE, SERVICE
+from pinion.plan.concerns.edge_runtime import POD_FILE
 from pinion.plan.edge_pod import PODS
+from pinion.plan.edge_units import SERVICE
 from pinion.plan.joining import BOOTSTRAP_FILE, CERTIFICATE, CONFIG_FILE, JOIN_FILE
 from pinion.plan.kubelet import DATA, UNIT
 

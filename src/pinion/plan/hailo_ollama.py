@@ -13,6 +13,7 @@ SETTINGS = "/etc/pinion/hailo-ollama/hailo-ollama.json"
 STORE = "/var/lib/hailo-ollama"
 #: It answers as soon as it serves, with or without a model (docs/USAGE.rst).
 HEALTH = "/hailo/v1/list"
+COMMAND = "/usr/bin/hailo-ollama"
 _BLOBS = "/usr/share/hailo-ollama/models/blob"
 #: Where models are pulled from, and how often it looks whether it is to end (ms): the vendor's own (config/hailo-ollama.json).
 _LIBRARY, _POLL = {"host": "dev-public.hailo.ai", "port": 443}, 200
@@ -25,9 +26,8 @@ def settings(address: str, port: int) -> str:
 
 
 def service() -> list[str]:
-    """How a unit starts it, with the chip's device and no other."""
+    """What its unit says beside the command: its folders, and the chip's device and no other."""
     return [
-        "ExecStart=/usr/bin/hailo-ollama",
         f"Environment=HOME=/nonexistent XDG_CONFIG_HOME={SETTINGS.rsplit('/', 2)[0]}",
         "# The one folder that it writes to lies among its package's files; what it pulls is kept apart from them.",
         f"BindPaths={STORE}:{_BLOBS}",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from pinion.plan import hailo_ollama, joining
+from pinion.plan import edge_units, hailo_ollama, joining
 from pinion.plan.compile import plan
-from pinion.plan.concerns import edge_cluster, edge_runtime, identity, kube_node, model_store, site_ca
+from pinion.plan.concerns import edge_cluster, identity, kube_node, model_store, site_ca
 from pinion.plan.model import HostPlan, Plan
 from pinion.site.model import Site
 
@@ -20,7 +20,7 @@ DATA: tuple[tuple[tuple[str, ...], tuple[str, ...], bool], ...] = (
     ((edge_cluster.NAME, kube_node.NAME), joining.SECRETS, True),
     ((), (NOTES,), True),
     ((model_store.NAME,), (model_store.FOLDER,), False),
-    ((edge_runtime.NAME,), (hailo_ollama.STORE,), False),
+    ((edge_units.NAME,), (hailo_ollama.STORE,), False),
 )
 _UNITS = "/etc/systemd/system/"
 

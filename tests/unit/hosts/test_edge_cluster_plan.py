@@ -17,12 +17,14 @@ from unit.hosts.sites import DC, LAB, planned
 from pinion.lab.pki import authority
 from pinion.plan import Plan
 from pinion.plan.concerns.edge_cluster import edge_cluster
-from pinion.plan.concerns.edge_runtime import PATH_UNIT, POD_FILE, SERVICE, llama_program
+from pinion.plan.concerns.edge_runtime import POD_FILE, llama_program
 from pinion.plan.concerns.model_store import FOLDER
+from pinion.plan.edge_units import PATH_UNIT, SERVICE
 from pinion.plan.joining import BOOTSTRAP_FILE, CA_FILE, CONFIG_FILE, FETCHED, JOIN_FILE, PACKAGED
 from pinion.plan.kubelet import CONTAINERD_CONFIG, UNIT
 from pinion.plan.leaving import behind
 from pinion.plan.model import Concern, DeviceKind
+from pinion.plan.programs import FOLDER as PROGRAMS
 
 PI = DeviceKind.PI
 CACHE = Path(os.environ.get("PINION_CACHE", "/var/cache/pinion"))
@@ -192,7 +194,7 @@ def test_a_pod_runs_what_the_service_runs_and_may_take_as_much(settings: dict[st
     (container,) = pod(joined)["spec"]["containers"]
     unit = file(alone, f"/etc/systemd/system/{SERVICE}").content.splitlines()
     (line,) = [line for line in unit if line.startswith("ExecStart=")]
-    assert " ".join(container["command"]) == line.removeprefix("ExecStart=")
+    assert line.endswith(f"/health {' '.join(container['command'])}"), "behind what starts it"
     limits = container["resources"]["limits"]
     assert f"MemoryMax={limits['memory'].removesuffix('Mi')}M" in unit
     assert f"CPUQuota={limits['cpu']}00%" in unit
@@ -226,7 +228,8 @@ def test_one_switch_moves_the_runtime_and_the_units_that_others_know_stay() -> N
     names = {entry.path for entry in joined.files} & {entry.path for entry in alone.files}
     assert {f"/etc/systemd/system/{SERVICE}", f"/etc/systemd/system/{PATH_UNIT}"} <= names
     assert [unit.name for unit in joined.units] == [PATH_UNIT]
-    assert "ExecStart=/usr/local/lib/pinion/edge-pod place" in file(joined, f"/etc/systemd/system/{SERVICE}").content
+    started = f"ExecStart={PROGRAMS}/edge-serve --usable {FOLDER}/tiny/current {PROGRAMS}/edge-pod place"
+    assert started in file(joined, f"/etc/systemd/system/{SERVICE}").content.splitlines()
     assert joined.users == (), "its user is a number"
     assert configuration(plan())["staticPodPath"] == str(
         Path(json.loads(file(joined, POD_FILE).content)["placed"]).parent

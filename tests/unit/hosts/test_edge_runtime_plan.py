@@ -24,8 +24,8 @@ from unit.services.artefact_server import serving
 
 from pinion.lab.models.artefacts import ModelError, default_cache, obtain
 from pinion.plan import hailo_ollama
-from pinion.plan.concerns.edge_runtime import HEALTH_SERVICE, PATH_UNIT, SERVICE, USER
 from pinion.plan.concerns.model_store import CONFIG_FILE, FOLDER, TIMER
+from pinion.plan.edge_units import HEALTH_SERVICE, PATH_UNIT, SERVICE, USER
 from pinion.plan.model import Concern, DeviceKind
 from pinion.plan.programs import FOLDER as PROGRAMS
 from pinion.site.edge_models import served, stored
@@ -99,14 +99,15 @@ def test_every_slot_has_the_whole_context() -> None:
 
 def test_one_switch_chooses_the_engine_and_the_names_stay() -> None:
     llama, onnx, hailo = runtime(), runtime("onnx-model-server"), runtime("hailo-ollama")
+    checked = f"--usable {FOLDER}/tiny/current --answers http://192.168.101.10:8080/health"
     starts = [
-        "/usr/bin/llama-server ",
-        "/usr/bin/python3 -m pinion.services.onnx_model_server ",
-        "/usr/bin/hailo-ollama",
+        f"{checked} /usr/bin/llama-server ",
+        f"{checked} /usr/bin/python3 -m pinion.services.onnx_model_server ",
+        "--answers http://192.168.101.10:8000/hailo/v1/list /usr/bin/hailo-ollama",
     ]
     for found, start in zip((llama, onnx, hailo), starts, strict=True):
         (line,) = [line for line in service(found) if line.startswith("ExecStart=")]
-        assert line.startswith(f"ExecStart={start}")
+        assert line.startswith(f"ExecStart={PROGRAMS}/edge-serve {start}")
     assert (llama.packages, hailo.packages) == (("nftables",), ("nftables",)), "Pinion installs no engine"
     assert "python3-onnxruntime" in onnx.packages
     assert [unit.name for unit in llama.units] == [unit.name for unit in onnx.units]
@@ -301,19 +302,20 @@ def test_a_model_comes_by_the_store_and_the_unit_serves_it(engine: str, tmp_path
         entry = json.loads(subprocess.run([*pinion, *sign], capture_output=True, check=True).stdout)
         site = {"model_store": {"key": key}, "edge_runtime": {"engine": engine, "context": 256, "cores": 1}}
         board = Board(tmp_path, site, {"tiny": {"edge": entry}})
-        (usable,), (start,), (healthy,) = (board.lines(key) for key in ("ExecStartPre", "ExecStart", "ExecStartPost"))
-        usable = f"{usable} --config {tmp_path}{CONFIG_FILE}"
-        assert board.run(usable).returncode == 1, "not here yet"
+        (start,) = board.lines("ExecStart")
+        refused = board.run(start)
+        assert (refused.returncode, "was not checked" in refused.stderr) == (1, True), "not here yet"
         server.break_after += [100_000]
         done = board.converge()
         assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "systemctl.log").read_text() == f"--no-block restart {SERVICE}\n"
-    assert board.run(usable).returncode == 0
     environment = os.environ | dict(word.split("=", 1) for line in board.lines("Environment") for word in line.split())
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(shlex.split(start), stdout=log, stderr=log, env=environment, cwd=tmp_path)
     try:
         began = time.monotonic()
+        (health,) = re.findall(r" --answers (\S+) ", start)
+        healthy = f"{tmp_path}{PROGRAMS}/edge-health --wait 60 {health}"
         assert board.run(healthy).returncode == 0, (tmp_path / "log").read_text()[-2000:]
         assert time.monotonic() - began < 60
         asked = {"prompt": "The ", "max_tokens": 4, "temperature": 0}

@@ -120,7 +120,6 @@ def test_a_model_is_fetched_checked_put_in_use_and_told_of_once(node: Node) -> N
     assert node.run() == ""
     assert (len(node.server.asked), node.restarts) == (1, 1)
     node.run("--check")
-    node.run("--usable", "assistant")
 
 
 def test_a_new_model_is_swapped_in_and_the_one_before_is_kept_then_forgotten(node: Node) -> None:
@@ -285,7 +284,6 @@ def test_a_file_changed_on_the_disk_is_found_and_fetched_anew(node: Node) -> Non
     place.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     assert "not as it was checked" in node.run("--check", expect=1)
     assert "was changed" in node.run("--check", "--hash", expect=1)
-    assert "not as it was checked" in node.run("--usable", "assistant", expect=1)
     assert "fetching it anew" in node.run()
     assert node.current() == content
     assert node.restarts == 2, "who serves still held the changed file"

@@ -23,6 +23,7 @@ from pinion.lab.instance import Lab
 from pinion.lab.machine import Machine
 from pinion.lab.models import artefacts
 from pinion.lab.parts import Bind, Forward, JsonValue, MachineNeeds
+from pinion.plan import edge_units
 from pinion.plan.concerns import edge_runtime, model_store
 from pinion.plan.model import Plan
 
@@ -107,7 +108,7 @@ def _folder(lab: Lab) -> Path:
 def _programs(plan: Plan) -> Iterator[tuple[str, str]]:
     """Every host that starts llama.cpp's server, and where it lies there."""
     for host in plan.hosts:
-        stated = host.concerns.get(edge_runtime.NAME)
+        stated = host.concerns.get(edge_units.NAME)
         program = edge_runtime.llama_program(stated) if stated is not None else None
         if program is not None:
             yield host.name, program

@@ -7,15 +7,26 @@ import re
 from functools import cache
 from importlib import resources
 
-from pinion.plan import edge_pod, hailo_ollama
+from pinion.plan import edge_pod, edge_units, hailo_ollama
 from pinion.plan.cluster import NODE_LABELS
 from pinion.plan.concerns.edge_cluster import joins
 from pinion.plan.concerns.model_store import FOLDER as STORE_FOLDER
-from pinion.plan.concerns.model_store import PROGRAM as STORE
-from pinion.plan.concerns.model_store import RUNTIME_SERVICE, current
+from pinion.plan.concerns.model_store import current
 from pinion.plan.context import HostContext
+from pinion.plan.edge_units import (
+    DRAIN_PROGRAM,
+    HEALTH_PROGRAM,
+    HEALTH_SERVICE,
+    HEALTH_TIMER,
+    NAME,
+    PATH_UNIT,
+    POD_PROGRAM,
+    SERVE_PROGRAM,
+    SERVICE,
+    START,
+    USER,
+)
 from pinion.plan.flows import edge_port
-from pinion.plan.kubelet import UNIT
 from pinion.plan.model import (
     CLAIM_SECONDS,
     Concern,
@@ -28,27 +39,12 @@ from pinion.plan.model import (
 )
 from pinion.plan.programs import FOLDER as PROGRAMS
 from pinion.plan.programs import program_file, program_path
-from pinion.plan.texts import kept_by, unit_text
+from pinion.plan.texts import kept_by
 from pinion.site.catalog import Board
 from pinion.site.edge_models import served
 from pinion.site.node_concerns import EdgeCluster, EdgeRuntime
 
-NAME = "edge_runtime"
-USER = "pinion-edge"
-SERVICE = RUNTIME_SERVICE
-PATH_UNIT = "pinion-edge-runtime.path"
-HEALTH_SERVICE = "pinion-edge-health.service"
-HEALTH_TIMER = "pinion-edge-health.timer"
-HEALTH_PROGRAM = "edge_health"
-POD_PROGRAM = "edge_pod"
 POD_FILE = "/etc/pinion/edge-pod.json"
-DRAIN_PROGRAM = "edge_drain"
-#: Seconds from start to the first healthy answer at most: the founding figures have 10 s for the load of a model from a HAT, and a model
-#: of 4 GiB takes a minute from an SD card of 90 MB/s.
-_START = 180
-#: Seconds that requests under way have to end when it is stopped: 200 tokens at the slowest decode of a 3B model in the hardware figures
-#: take longer, but a reboot or a new model must not wait for ever.
-_DRAIN = 30
 #: Seconds that a claim gives a runtime that is just being started with another model.
 _LOAD = 90
 _SERVER_FOLDER = f"{PROGRAMS}/onnx-model-server"
@@ -63,13 +59,14 @@ def edge_runtime(host: HostContext) -> Concern | None:
     if settings is None or host.kind is not DeviceKind.PI or board is None:
         return None
     if settings.engine == "hailo-ollama":
-        return _concern(host, settings, [*hailo_ollama.service(), *_limits(settings, board)])
+        return _concern(host, settings, hailo_ollama.COMMAND, [*hailo_ollama.service(), *_limits(settings, board)])
     model = served(host.site)
     if model is None:
         return None
     if (cluster := joins(host)) is not None:
         return _pod_concern(host, settings, cluster, board, model)
-    return _concern(host, settings, _engine(host, settings, board, model), model=model)
+    command = _command(host, settings, board, model)
+    return _concern(host, settings, command, _engine(settings, board), model=model)
 
 
 def llama_program(stated: Concern) -> str | None:
@@ -79,7 +76,7 @@ def llama_program(stated: Concern) -> str | None:
             program, *words = json.loads(file.content)["pod"]["spec"]["containers"][0]["command"]
             return str(program) if words[:1] == ["--model"] else None
     (unit,) = [file.content for file in stated.files if file.path == f"/etc/systemd/system/{SERVICE}"]
-    found = re.search(r"^ExecStart=(\S+) --model ", unit, re.MULTILINE)
+    found = re.search(rf"^ExecStart={program_path(SERVE_PROGRAM)} .* (\S+) --model ", unit, re.MULTILINE)
     return None if found is None else found[1]
 
 
@@ -102,25 +99,32 @@ def _cores(settings: EdgeRuntime, board: Board) -> int:
     return settings.cores if settings.cores is not None else max(board.cores - 1, 1)
 
 
-def _concern(host: HostContext, settings: EdgeRuntime, service: list[str], *, model: str | None = None) -> Concern:
+def _concern(
+    host: HostContext, settings: EdgeRuntime, command: str, service: list[str], *, model: str | None = None
+) -> Concern:
     url, onnx = _url(host, settings), settings.engine == "onnx-model-server"
     started = PATH_UNIT if model is not None else SERVICE
     hailo = settings.engine == "hailo-ollama"
     files = [
         program_file(HEALTH_PROGRAM),
         program_file(DRAIN_PROGRAM),
+        program_file(SERVE_PROGRAM, restart=(SERVICE,)),
         *(_server_files() if onnx else ()),
         HostFile(
-            path=f"/etc/systemd/system/{SERVICE}", content=_service(settings, service, url, model), restart=(SERVICE,)
+            path=f"/etc/systemd/system/{SERVICE}",
+            content=edge_units.service(settings, command, service, url, model),
+            restart=(SERVICE,),
         ),
-        HostFile(path=f"/etc/systemd/system/{HEALTH_SERVICE}", content=_health(url)),
-        HostFile(path=f"/etc/systemd/system/{HEALTH_TIMER}", content=_health_timer()),
+        HostFile(path=f"/etc/systemd/system/{HEALTH_SERVICE}", content=edge_units.health(url)),
+        HostFile(path=f"/etc/systemd/system/{HEALTH_TIMER}", content=edge_units.health_timer()),
     ]
     if hailo:
         told = hailo_ollama.settings(_address(host), edge_port(settings))
         files.append(HostFile(path=hailo_ollama.SETTINGS, content=told, restart=(SERVICE,)))
     if model is not None:
-        files.append(HostFile(path=f"/etc/systemd/system/{PATH_UNIT}", content=_path(model), restart=(PATH_UNIT,)))
+        files.append(
+            HostFile(path=f"/etc/systemd/system/{PATH_UNIT}", content=edge_units.path(model), restart=(PATH_UNIT,))
+        )
     units = [HostUnit(name=started, enabled=True, active=True)]
     units.append(HostUnit(name=HEALTH_TIMER, enabled=True, active=True))
     return Concern(
@@ -166,13 +170,10 @@ def _environment(settings: EdgeRuntime) -> dict[str, str]:
     return {"PYTHONPATH": _SERVER_FOLDER, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _engine(host: HostContext, settings: EdgeRuntime, board: Board, model: str) -> list[str]:
-    """How the engine is started, and what it may take."""
+def _engine(settings: EdgeRuntime, board: Board) -> list[str]:
+    """What the engine's unit says beside its command."""
     environment = " ".join(f"{name}={value}" for name, value in _environment(settings).items())
     return [
-        "# A file that changed on the disk since it was checked is not served.",
-        f"ExecStartPre={program_path(STORE)} --usable {model}",
-        f"ExecStart={_command(host, settings, board, model)}",
         *([f"Environment={environment}"] if environment else []),
         "PrivateDevices=yes",
         *_limits(settings, board),
@@ -193,7 +194,7 @@ def _pod_concern(host: HostContext, settings: EdgeRuntime, cluster: EdgeCluster,
         models=STORE_FOLDER,
         cores=cores,
         memory=memory,
-        start=_START,
+        start=START,
     )
     told = {
         "pod": edge_pod.pod(runtime, NODE_LABELS[host.kind]),
@@ -209,52 +210,20 @@ def _pod_concern(host: HostContext, settings: EdgeRuntime, cluster: EdgeCluster,
         files=(
             program_file(HEALTH_PROGRAM),
             program_file(DRAIN_PROGRAM),
+            program_file(SERVE_PROGRAM, restart=(SERVICE,)),
             program_file(POD_PROGRAM, restart=(SERVICE,)),
             *(_server_files() if onnx else ()),
             HostFile(path=POD_FILE, content=json.dumps(told, indent=1) + "\n", restart=(SERVICE,)),
             HostFile(
-                path=f"/etc/systemd/system/{SERVICE}", content=_pod_service(settings, url, model), restart=(SERVICE,)
+                path=f"/etc/systemd/system/{SERVICE}",
+                content=edge_units.pod_service(settings, url, model),
+                restart=(SERVICE,),
             ),
-            HostFile(path=f"/etc/systemd/system/{PATH_UNIT}", content=_path(model), restart=(PATH_UNIT,)),
+            HostFile(path=f"/etc/systemd/system/{PATH_UNIT}", content=edge_units.path(model), restart=(PATH_UNIT,)),
         ),
         units=(HostUnit(name=PATH_UNIT, enabled=True, active=True),),
         claims=_claims(settings, url, pod=True),
     )
-
-
-def _pod_service(settings: EdgeRuntime, url: str, model: str) -> str:
-    program = program_path(POD_PROGRAM)
-    return unit_text(
-        NAME,
-        Unit=[
-            f"Description=Edge runtime as a pod: {settings.engine} with the model {model}",
-            f"After={UNIT}",
-            f"PartOf={PATH_UNIT}",
-            "StartLimitIntervalSec=0",
-        ],
-        Service=[
-            "Type=oneshot",
-            "RemainAfterExit=yes",
-            "# A file that changed on the disk since it was checked is not served.",
-            f"ExecStartPre={program_path(STORE)} --usable {model}",
-            f"ExecStart={program} place",
-            "# Started means that it answers.",
-            f"ExecStartPost={program_path(HEALTH_PROGRAM)} --wait {_START} {url}",
-            f"TimeoutStartSec={_START + 20}s",
-            "# Whether all had their answer or not: the pod goes.",
-            f"ExecStop=-{_drain(url)}",
-            f"ExecStop={program} remove",
-            f"ExecStopPost=-{program_path(DRAIN_PROGRAM)} --end",
-            "TimeoutStopSec=60s",
-            "Restart=on-failure",
-            "RestartSec=5s",
-        ],
-    )
-
-
-def _drain(url: str) -> str:
-    """A command that lets in nobody new and waits for those who are being answered."""
-    return f"{program_path(DRAIN_PROGRAM)} --for {_DRAIN} {url}"
 
 
 def _limits(settings: EdgeRuntime, board: Board) -> list[str]:
@@ -266,112 +235,6 @@ def _limits(settings: EdgeRuntime, board: Board) -> list[str]:
         f"CPUQuota={cores * 100}%",
         "TasksMax=256",
     ]
-
-
-def _service(settings: EdgeRuntime, engine: list[str], url: str, model: str | None) -> str:
-    return unit_text(
-        NAME,
-        Unit=[
-            f"Description=Edge runtime: {settings.engine}{f' with the model {model}' if model is not None else ''}",
-            "Wants=network-online.target",
-            "After=network-online.target",
-            # Who stops what starts it means it too, as when the concern is taken away.
-            *([f"PartOf={PATH_UNIT}"] if model is not None else []),
-            "StartLimitIntervalSec=0",
-        ],
-        Service=[
-            "Type=exec",
-            f"User={USER}",
-            *engine,
-            "# Started means that it answers.",
-            f"ExecStartPost={program_path(HEALTH_PROGRAM)} --wait {_START} {url}",
-            f"TimeoutStartSec={_START + 20}s",
-            "# Whoever stops it, also the system on its way down: nobody new is let in (by root), and who is being answered has a while.",
-            f"ExecStop=-+{_drain(url)}",
-            f"ExecStopPost=-+{program_path(DRAIN_PROGRAM)} --end",
-            f"TimeoutStopSec={_DRAIN + 5}s",
-            "Restart=always",
-            "RestartSec=5s",
-            "NoNewPrivileges=yes",
-            "CapabilityBoundingSet=",
-            "ProtectSystem=strict",
-            "ProtectHome=yes",
-            "PrivateTmp=yes",
-            "ProtectProc=invisible",
-            "ProtectClock=yes",
-            "ProtectHostname=yes",
-            "ProtectKernelTunables=yes",
-            "ProtectKernelModules=yes",
-            "ProtectKernelLogs=yes",
-            "ProtectControlGroups=yes",
-            "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
-            "RestrictNamespaces=yes",
-            "RestrictRealtime=yes",
-            "RestrictSUIDSGID=yes",
-            "LockPersonality=yes",
-            "SystemCallArchitectures=native",
-            "SystemCallFilter=@system-service",
-            "SystemCallErrorNumber=EPERM",
-        ],
-        **({} if model is not None else {"Install": ["WantedBy=multi-user.target"]}),
-    )
-
-
-def _path(model: str) -> str:
-    """Starts the service as soon as there is a model; the store restarts it when there is another."""
-    return unit_text(
-        NAME,
-        Unit=[
-            "Description=Start the edge runtime when its model is there",
-        ],
-        Path=[
-            f"PathExists={current(model)}",
-            f"Unit={SERVICE}",
-        ],
-        Install=[
-            "WantedBy=multi-user.target",
-        ],
-    )
-
-
-def _health(url: str) -> str:
-    return unit_text(
-        NAME,
-        Unit=[
-            "Description=Whether the edge runtime answers",
-            f"After={SERVICE}",
-        ],
-        Service=[
-            "Type=oneshot",
-            f"ExecStart={program_path(HEALTH_PROGRAM)} --restart {SERVICE} {url}",
-            "# 1: it did not answer, and was restarted where it ran.",
-            "SuccessExitStatus=1",
-            "CapabilityBoundingSet=",
-            "NoNewPrivileges=yes",
-            "ProtectSystem=strict",
-            "ProtectHome=yes",
-            "PrivateTmp=yes",
-            "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
-            "MemoryMax=64M",
-        ],
-    )
-
-
-def _health_timer() -> str:
-    return unit_text(
-        NAME,
-        Unit=[
-            "Description=Whether the edge runtime answers, again and again",
-        ],
-        Timer=[
-            "OnActiveSec=30",
-            "OnUnitInactiveSec=30",
-            "AccuracySec=1",
-        ],
-        Install=[
-            "WantedBy=timers.target",
-        ],
-    )
 
 
 @cache

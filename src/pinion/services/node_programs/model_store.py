@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -I
-"""Keep the models of a node: fetch, check, put in use, throw away: model-store [--config FILE] [--check [--hash] | --usable MODEL].
+"""Keep the models of a node: fetch, check, put in use, throw away: model-store [--config FILE] [--check [--hash]].
 
     <folder>/<model>/current    link to the file in use     <folder>/<model>/previous   link to the one before
     <folder>/.files/<sha256>.<format>                       <folder>/.partial/<sha256>  what is not whole yet
@@ -12,8 +12,8 @@ What is in use is hashed again once a week: cards forget bits without telling an
 number is the one that was hashed.
 
 --check: change nothing; what is wrong goes to standard output, with how far a model is that is on its way. With --hash every file in use
-is hashed for it, gigabytes as they are. --usable: the same for one model, before it is served. Exit: 0 all is as wanted, 1 something is
-not, 2 could not work at all.
+is hashed for it, gigabytes as they are. Exit: 0 all is as wanted, 1 something is not, 2 could not work at all. Who serves a model asks
+edge-serve, which reads what is noted here in `.seen`.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ class Store:
             tell.unlink(missing_ok=True)
 
     def note(self, place: Path) -> None:
-        """Remember *place* as it is now, and by the time of the note when it was hashed."""
+        """Remember *place* as it is now, and by the time of the note when it was hashed. edge-serve reads it too."""
         write(self.folder / ".seen" / place.name, json.dumps(marks(place)))
 
     def lately(self, place: Path) -> bool:
@@ -515,11 +515,11 @@ def converge(store: Store) -> int:
     return status
 
 
-def check(store: Store, names: set[str], *, quick: bool) -> int:
+def check(store: Store, *, quick: bool) -> int:
     """Tell what is wrong."""
     status = 0
     for model in store.wanted.models:
-        if model.name in names and (why := store.wrong(model, quick=quick)) is not None:
+        if (why := store.wrong(model, quick=quick)) is not None:
             say(f"{model.name}: {why}")
             status = 1
     return status
@@ -531,17 +531,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--config", type=Path, default=CONFIG)
     parser.add_argument("--check", action="store_true", help="change nothing, say what is wrong")
     parser.add_argument("--hash", action="store_true", help="with --check: hash what is in use again")
-    parser.add_argument("--usable", metavar="MODEL", help="whether this model is here as it was checked")
     options = parser.parse_args(arguments)
     try:
         store = Store(settings(options.config))
-        names = {model.name for model in store.wanted.models}
-        if options.usable is not None:
-            if options.usable not in names:
-                raise ValueError(f"no model is called {options.usable[:80]!r}")
-            return check(store, {options.usable}, quick=True)
         if options.check:
-            return check(store, names, quick=not options.hash)
+            return check(store, quick=not options.hash)
         return converge(store)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         print(f"model-store: {error!r}", file=sys.stderr)
