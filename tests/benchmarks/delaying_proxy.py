@@ -45,6 +45,12 @@ class DelayingProxy:
         self.port = server.sockets[0].getsockname()[1]
         self._started.set()
         self._loop.run_forever()
+        server.close()
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._loop.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(self.delay)  # the handshake is a round trip, too

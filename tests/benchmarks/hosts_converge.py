@@ -124,10 +124,12 @@ def timed(rack: FleetRack, command: Sequence[str], variables: Mapping[str, str])
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    said = process.communicate()[0]
-    seconds = time.monotonic() - started
-    ended.set()
-    watcher.join()
+    try:
+        said = process.communicate()[0]
+        seconds = time.monotonic() - started
+    finally:
+        ended.set()
+        watcher.join()
     return Taken(seconds, peak, process.returncode, said)
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -101,7 +102,7 @@ class Reboots:
     """Reboots hosts, a wave at a time; its methods are what `pinion.bringup.rollout.roll_out` asks for.
 
     *before*: what each host was running when it was decided. *patience*: seconds that a host has to come back. *drain* false: its pods are
-    cut off.
+    cut off, and a cluster that does not answer stops nothing; what it still keeps cordoned then waits for the next run.
     """
 
     hosts: Mapping[str, HostPlan]
@@ -154,17 +155,30 @@ class Reboots:
         """Run the checks of *names*; where all of them hold, pods may come back. Raises `ClusterNodeError`."""
         findings = self.verify_hosts(names)
         bad = {finding.check.subject for finding in findings if finding.outcome is not Outcome.PROVED}
-        for node in sorted(self.means.held() & {name for name in names if name not in bad}):
-            self.means.let_go(node)
+        with self._cluster():
+            for node in sorted(self.means.held() & {name for name in names if name not in bad}):
+                self.means.let_go(node)
         return findings
+
+    @contextmanager
+    def _cluster(self) -> Iterator[None]:
+        """For questions to the cluster that a run without draining can do without."""
+        try:
+            yield
+        except ClusterNodeError as error:
+            if self.drain:
+                raise
+            self.tell(f"no node is uncordoned now: {error}")
 
     def take_up(self, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Those of *names* that an earlier run has left cordoned: the names of those let go, and of those whose checks do not hold.
 
         Raises `ClusterNodeError`.
         """
-        left = self.means.held() & set(names)
-        if left:
-            self.verify(sorted(left))
-        kept = self.means.held() & left
+        left = kept = frozenset[str]()
+        with self._cluster():
+            left = kept = self.means.held() & set(names)
+            if left:
+                self.verify(sorted(left))
+                kept = self.means.held() & left
         return tuple(sorted(left - kept)), tuple(sorted(kept))

@@ -43,6 +43,7 @@ class World:
     again: tuple[str, ...] = ()
     unwell: tuple[str, ...] = ()
     undrainable: tuple[str, ...] = ()
+    no_cluster: bool = False
     cut_at: str = ""
     boots: Counter[str] = field(default_factory=Counter)
     down: Counter[str] = field(default_factory=Counter)
@@ -59,7 +60,12 @@ class World:
             raise UnreachedError(f"{host.name}: no route to host")
         return Running(f"boot {self.boots[host.name]}", self.waiting.get(host.name, ()))
 
+    def _ask_cluster(self) -> None:
+        if self.no_cluster:
+            raise ClusterNodeError("kubectl get nodes: connection refused")
+
     def hold(self, node: str) -> str | None:
+        self._ask_cluster()
         if node in self.undrainable:
             raise ClusterNodeError(f"kubectl drain {node}: a disruption budget holds its pods")
         if node not in self.nodes:
@@ -76,6 +82,7 @@ class World:
         self._deed(f"reboot {host.name}")
 
     def held(self) -> frozenset[str]:
+        self._ask_cluster()
         return frozenset(self.cordoned)
 
     def let_go(self, node: str) -> None:
@@ -88,7 +95,7 @@ def plan() -> Plan:
     return compile_plan(load(site_file("lab")))
 
 
-def reboots(plan: Plan, world: World, *, drain: bool = True) -> Reboots:
+def reboots(plan: Plan, world: World, *, drain: bool = True, told: list[str] | None = None) -> Reboots:
     """The work in *world*, whose clock is as patient as its sleep is short."""
     hosts = {host.name: host for host in plan.hosts}
     before = {name: state for name, state in survey(list(hosts.values()), world).items() if isinstance(state, Running)}
@@ -111,7 +118,8 @@ def reboots(plan: Plan, world: World, *, drain: bool = True) -> Reboots:
             for check in host_checks(part)
         ]
 
-    return Reboots(hosts, before, world, verify, lambda _: None, 60, drain, sleep=sleep, clock=lambda: now)
+    heard = told if told is not None else []
+    return Reboots(hosts, before, world, verify, heard.append, 60, drain, sleep=sleep, clock=lambda: now)
 
 
 def run(plan: Plan, world: World, *waves: Sequence[str], drain: bool = True) -> Rollout:
@@ -164,6 +172,24 @@ def test_a_host_whose_pods_cannot_go_is_not_rebooted_unless_they_may_be_cut_off(
     assert world.deeds == []
     assert run(plan, world, ["pi-01"], drain=False).stops == []
     assert world.deeds == ["reboot pi-01"]
+
+
+def test_without_draining_a_cluster_that_does_not_answer_stops_nothing_and_is_told(plan: Plan) -> None:
+    world = World(no_cluster=True, cordoned={"pi-02"})
+    with pytest.raises(ClusterNodeError):
+        reboots(plan, world).take_up(PIS)
+    assert "connection refused" in run(plan, world, ["pi-01"]).stops[0].what
+    assert world.deeds == []
+    told: list[str] = []
+    work = reboots(plan, world, drain=False, told=told)
+    assert work.take_up(PIS) == ((), ())
+    assert roll_out([("pi-01",)], work.wave, work.verify).stops == []
+    assert world.deeds == ["reboot pi-01"]
+    assert [line for line in told if "connection refused" in line] == [
+        "no node is uncordoned now: kubectl get nodes: connection refused"
+    ] * 2
+    world.no_cluster = False
+    assert reboots(plan, world).take_up(PIS) == (("pi-02",), ()), "the next run lets go of what was left"
 
 
 @pytest.mark.parametrize("cut_at", ["drain pi-01", "reboot pi-01", "uncordon pi-01"])
