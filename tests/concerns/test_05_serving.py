@@ -12,7 +12,7 @@ from concerns.rack import ConcernsRack
 from pinion.lab.models.part import UNIT as FILES
 from pinion.plan.concerns.model_store import FOLDER, TIMER
 from pinion.plan.concerns.model_store import SERVICE as STORE
-from pinion.plan.edge_units import HEALTH_TIMER, PATH_UNIT, SERVICE, USER
+from pinion.plan.edge_units import HEALTH_SERVICE, HEALTH_TIMER, PATH_UNIT, SERVICE, USER
 from pinion.plan.programs import FOLDER as PROGRAMS
 
 #: Files that have lines for others too; the snapshot has the lines of accounts by themselves.
@@ -87,6 +87,15 @@ def test_stopped_it_lets_nobody_new_in_and_finishes_its_answer(rack: ConcernsRac
     until(lambda: rack.serves("pi-01"), "it serves again", rack)
     assert rack.process("pi-01") != process
     assert "pinion_drain" not in rack.on("pi-01", "nft list tables")
+
+
+def test_one_that_hangs_is_restarted(rack: ConcernsRack) -> None:
+    """For systemd it runs; the health timer's service finds out, started here at once and not half a minute later."""
+    process = rack.process("pi-01")
+    assert process, "it serves"
+    rack.on("pi-01", f"kill -STOP {process}; systemctl start {HEALTH_SERVICE}")
+    until(lambda: rack.process("pi-01") not in {0, process} and rack.serves("pi-01"), "it serves again", rack)
+    assert f"restarting {SERVICE}" in rack.on("pi-01", f"journalctl --no-pager -u {HEALTH_SERVICE}")
 
 
 def test_killed_it_comes_back_but_not_with_a_model_that_was_changed_on_the_disk(rack: ConcernsRack) -> None:

@@ -54,8 +54,10 @@ class FileJournals:
         _write(STATE / "history.json", history.to_json())
 
     def sweep(self) -> None:
-        for left in STATE.rglob(".*.pinion-new"):
-            left.unlink()
+        # Not all below STATE: on an operator's machine the lab has its machines there.
+        for folder in (STATE, STATE / "concerns", STATE / "secrets"):
+            for left in folder.glob(".*.pinion-new"):
+                left.unlink()
 
 
 class FileVault:
