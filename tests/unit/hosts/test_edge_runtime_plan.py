@@ -24,6 +24,7 @@ from unit.services.artefact_server import serving
 
 from pinion.lab.models.artefacts import ModelError, default_cache, obtain
 from pinion.plan import hailo_ollama
+from pinion.plan.concerns.edge_runtime import llama_program
 from pinion.plan.concerns.model_store import CONFIG_FILE, FOLDER, TIMER
 from pinion.plan.edge_units import HEALTH_SERVICE, PATH_UNIT, SERVICE, USER
 from pinion.plan.model import Concern, DeviceKind
@@ -108,6 +109,7 @@ def test_one_switch_chooses_the_engine_and_the_names_stay() -> None:
     for found, start in zip((llama, onnx, hailo), starts, strict=True):
         (line,) = [line for line in service(found) if line.startswith("ExecStart=")]
         assert line.startswith(f"ExecStart={PROGRAMS}/edge-serve {start}")
+    assert [llama_program(found) for found in (llama, onnx, hailo)] == ["/usr/bin/llama-server", None, None]
     assert (llama.packages, hailo.packages) == (("nftables",), ("nftables",)), "Pinion installs no engine"
     assert "python3-onnxruntime" in onnx.packages
     assert [unit.name for unit in llama.units] == [unit.name for unit in onnx.units]

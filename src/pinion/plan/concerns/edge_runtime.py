@@ -76,7 +76,7 @@ def llama_program(stated: Concern) -> str | None:
             program, *words = json.loads(file.content)["pod"]["spec"]["containers"][0]["command"]
             return str(program) if words[:1] == ["--model"] else None
     (unit,) = [file.content for file in stated.files if file.path == f"/etc/systemd/system/{SERVICE}"]
-    found = re.search(rf"^ExecStart={program_path(SERVE_PROGRAM)} .* (\S+) --model ", unit, re.MULTILINE)
+    found = re.search(r"^ExecStart=.* --answers \S+ (\S+) --model ", unit, re.MULTILINE)
     return None if found is None else found[1]
 
 
