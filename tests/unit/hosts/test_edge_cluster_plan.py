@@ -134,6 +134,7 @@ def said(folder: Path, change: dict[str, Any]) -> str:
     words = [
         f"--config={config}",
         f"--root-dir={folder}/root",
+        f"--cert-dir={folder}/pki",
         f"--kubeconfig={folder}/no",
         f"--bootstrap-kubeconfig={folder}/none",
     ]

@@ -189,6 +189,7 @@ def kubelet(folder: Path, change: dict[str, Any], *, alone: bool = False) -> str
         f"--config={base}",
         f"--config-dir={drop_ins}",
         f"--root-dir={folder}/root",
+        f"--cert-dir={folder}/pki",
         f"--kubeconfig={folder}/no",
     ]
     done = subprocess.run(
@@ -241,7 +242,15 @@ def test_a_real_kubelet_starts_as_the_unit_says_and_with_no_label_of_kubernetes_
         word.replace("=/", f"={tmp_path}/") + (f",{label}" if label and "labels" in word else "")
         for word in starts(entry)
     ]
-    command = ["unshare", "-n", "-m", str(KUBELET), *words[1:], f"--root-dir={tmp_path}/root"]
+    command = [
+        "unshare",
+        "-n",
+        "-m",
+        str(KUBELET),
+        *words[1:],
+        f"--root-dir={tmp_path}/root",
+        f"--cert-dir={tmp_path}/pki",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode != 0
     wrong = "--node-labels in the 'kubernetes.io' namespace" in done.stderr
