@@ -74,6 +74,17 @@ def forget(kubeconfig: Path, node: str, run: Run = subprocess.run) -> bool:
     return True
 
 
+def server_version(kubeconfig: Path, run: Run = subprocess.run) -> str:
+    """The minor version of the API server, as "1.34". Raises `ClusterNodeError`."""
+    said = _kubectl(kubeconfig, run, "version", "-o", "json")
+    try:
+        found = json.loads(said)["serverVersion"]
+        # some distributions write "34+"
+        return f"{int(found['major'])}.{int(found['minor'].rstrip('+'))}"
+    except (ValueError, KeyError, TypeError):
+        raise ClusterNodeError(f"kubectl version: no version of the API server in {said[:200]!r}") from None
+
+
 def _kubectl(kubeconfig: Path, run: Run, *arguments: str, seconds: float = _ASK_SECONDS) -> str:
     try:
         done = run(

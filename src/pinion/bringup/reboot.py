@@ -125,8 +125,7 @@ class Reboots:
         try:
             if self.drain and (said := self.means.hold(name)) is not None:
                 self.tell(f"{name}: {said}")
-            self.means.restart(host)
-            after = self._await(host, before)
+            after = self.boot(host, before)
         except (UnreachedError, HostRefusedError, ClusterNodeError) as error:
             return HostResult(errors=[str(error)])
         self.tell(f"{name}: is back")
@@ -137,7 +136,9 @@ class Reboots:
             )
         return HostResult(changes=[change])
 
-    def _await(self, host: HostPlan, before: Running) -> Running:
+    def boot(self, host: HostPlan, before: Running) -> Running:
+        """Reboot *host* and await it; what it is running then. Raises `UnreachedError`, `HostRefusedError`."""
+        self.means.restart(host)
         give_up = self.clock() + self.patience
         said = "it has not gone down"
         while self.clock() < give_up:

@@ -31,7 +31,7 @@ from pinion.plan.rollout import waves
 from pinion.site.find import repository
 
 #: Seconds that claims have to come true after a boot: timers run first after a minute.
-_SETTLE = 90.0
+SETTLE = 90.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def command(
         click.echo(text, err=True)
 
     try:
-        means = LiveMeans(None if check else _kubeconfig(plan, tell, needed=not no_drain))
+        means = LiveMeans(None if check else kubeconfig_of(plan, tell, needed=not no_drain))
         found = survey(list(hosts.values()), means)
         running = {name: state for name, state in found.items() if isinstance(state, Running)}
         unreached = {name: said for name, said in found.items() if isinstance(said, str)}
@@ -119,7 +119,7 @@ def command(
             _end(plan, due, unreached, Rollout(), as_json=as_json, code=PROBLEM if due or unreached else FINE)
         _ask(due, yes=yes)
         work = Reboots(
-            hosts, due, means, host_verifier(plan, login(), settle=_SETTLE, tell=tell), tell, patience, not no_drain
+            hosts, due, means, host_verifier(plan, login(), settle=SETTLE, tell=tell), tell, patience, not no_drain
         )
         well, unwell = work.take_up([name for name in running if name not in due])
         for name in well:
@@ -137,7 +137,7 @@ def command(
     _end(plan, due, unreached, done, as_json=as_json, code=PROBLEM if done.stops or unreached or unwell else FINE)
 
 
-def _kubeconfig(plan: Plan, tell: Callable[[str], None], *, needed: bool) -> Path | None:
+def kubeconfig_of(plan: Plan, tell: Callable[[str], None], *, needed: bool) -> Path | None:
     """Where the site's cluster is. Raises `StackError` when the stack does not say and it is *needed*, to drain nodes."""
     if plan.cluster is None:
         return None
