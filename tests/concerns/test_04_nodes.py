@@ -85,13 +85,13 @@ def test_who_asks_for_a_reboot_gets_one_and_nobody_else(rack: ConcernsRack) -> N
 
 #: A small archive on the host itself; Debian's own packages stay as they are, whatever its archive has got meanwhile.
 OWN_ARCHIVE = """
-mkdir -p /root/own /root/make/DEBIAN && cd /root/own && rm -f ./*
+mkdir -p /srv/own /srv/make/DEBIAN && cd /srv/own && rm -f ./*
 control() { printf 'Package: pinion-trial\\nVersion: %s\\nArchitecture: all\\nMaintainer: nobody\\nDescription: a trial\\n' $1; }
-build() { control $1 >/root/make/DEBIAN/control; dpkg-deb -Znone --build /root/make . >/dev/null; }
+build() { control $1 >/srv/make/DEBIAN/control; dpkg-deb -Znone --build /srv/make . >/dev/null; }
 build 1.0; dpkg -i pinion-trial_1.0_all.deb >/dev/null; rm pinion-trial*; build 1.1
 size=$(stat -c %s *.deb) digest=$(sha256sum *.deb | cut -d' ' -f1)
 { control 1.1; echo "Filename: ./pinion-trial_1.1_all.deb"; echo "Size: $size"; echo "SHA256: $digest"; } >Packages
-echo 'deb [trusted=yes] file:/root/own ./' >/etc/apt/sources.list.d/trial.list
+echo 'deb [trusted=yes] file:/srv/own ./' >/etc/apt/sources.list.d/trial.list
 printf 'Package: *\\nPin: release o=Debian\\nPin-Priority: 50\\n' >/etc/apt/preferences.d/trial
 """
 
@@ -116,7 +116,7 @@ def test_packages_become_newer_and_go_back(rack: ConcernsRack) -> None:
     finally:
         rack.on(
             "pi-01",
-            "rm -r /etc/apt/sources.list.d/trial.list /etc/apt/preferences.d/trial /root/own /root/make; dpkg -r pinion-trial >/dev/null",
+            "rm -r /etc/apt/sources.list.d/trial.list /etc/apt/preferences.d/trial /srv/own /srv/make; dpkg -r pinion-trial >/dev/null",
         )
 
 

@@ -186,7 +186,11 @@ def refresh() -> None:
     """Fetch the lists of packages. Raises `UpgradeError` when an archive cannot be read: what it has would look up to date."""
     code, said = _run(["apt-get", *_QUIET, "-o", "APT::Update::Error-Mode=any", "update"])
     if code != 0:
-        errors = [line for line in said.splitlines() if line.startswith(("E:", "Err:"))]
+        lines = said.splitlines()
+        errors = [line for line in lines if line.startswith("E:")] or [
+            line for line in lines if line.startswith("Err:")
+        ]
+        errors = list(dict.fromkeys(errors))
         raise UpgradeError("the lists of packages cannot be fetched: " + ("; ".join(errors[:3]) or said[-300:].strip()))
 
 
