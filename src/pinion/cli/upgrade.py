@@ -22,7 +22,7 @@ from pinion.bringup.upgrade import RemotePackages, Request, Upgraded, Upgrades, 
 from pinion.bringup.verification import host_verifier
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
 from pinion.cli.hosts import chosen
-from pinion.cli.reboot import SETTLE, LiveMeans, kubeconfig_of
+from pinion.cli.reboot import LOSE_PODS, SETTLE, LiveMeans, kubeconfig_of, refuse_losses
 from pinion.cli.rollout_progress import ScreenProgress
 from pinion.drivers.hosts.inventory import login
 from pinion.plan import plan as compile_plan
@@ -52,6 +52,7 @@ How to log in: as for `pinion converge`.
 @click.option("--one-way", is_flag=True, help="Also packages for which there will be no way back.")
 @click.option("--no-reboot", is_flag=True, help="Reboot nothing; `pinion reboot` does it later.")
 @click.option("--no-drain", is_flag=True, help="Do not move pods elsewhere first: a reboot cuts them off.")
+@LOSE_PODS
 @click.option(
     "--patience",
     type=click.IntRange(10, 3600),
@@ -70,6 +71,7 @@ def command(
     one_way: bool,
     no_reboot: bool,
     no_drain: bool,
+    lose_pods: bool,
     patience: int,
     yes: bool,
     as_json: bool,
@@ -89,7 +91,7 @@ def command(
         click.echo(text, err=True)
 
     try:
-        means = LiveMeans(kubeconfig_of(plan, tell, needed=not (no_drain or check)))
+        means = LiveMeans(kubeconfig_of(plan, tell, needed=not (no_drain or check)), lose_pods)
         kubernetes = None if means.kubeconfig is None else cluster_node.server_version(means.kubeconfig)
         request = Request(run, kubernetes, one_way, back=back is not None)
         tell(f"asking {len(hosts)} hosts what their archives have …")
@@ -114,10 +116,11 @@ def command(
         if check:
             code = PROBLEM if due or unreached else FINE
             _end(plan.site, run, pending, unreached, {}, Rollout(), as_json=as_json, code=code)
-        _ask(len(due), yes=yes)
         reboots = Reboots(
             hosts, due, means, host_verifier(plan, login(), settle=SETTLE, tell=tell), tell, patience, not no_drain
         )
+        refuse_losses(reboots.losses(list(due)), allowed=lose_pods)
+        _ask(len(due), yes=yes)
         well, unwell = reboots.take_up([name for name in running if name not in due])
         for name in well:
             tell(f"{name}: uncordoned; an earlier run had upgraded it")
