@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
+import subprocess
+import uuid
 from collections.abc import Iterator
 
 import pytest
 
-from pinion.bringup.cluster_node import MARK, held, hold, let_go
+from pinion.bringup.cluster_node import MARK, LossError, held, hold, let_go, losses
 from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.lab.cluster.standalone import StandaloneCluster
 from pinion.lab.state import cache_root
 
-NODE = kind_of("Node")
+NODE, NAMESPACE, POD = (kind_of(kind) for kind in ("Node", "Namespace", "Pod"))
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +58,89 @@ def test_what_somebody_else_cordoned_is_not_ours(cluster: StandaloneCluster, api
     api.apply(NODE, body, manager="somebody")
     assert hold(cluster.kubeconfig, node, "reboot") == "cordoned, 0 pods evicted"
     assert node not in held(cluster.kubeconfig)
+
+
+@pytest.fixture
+def pods(api: ClusterClient, node: str) -> Iterator[dict[str, str]]:
+    """Pods on the node: of nobody, of an owner, with scratch data, of a DaemonSet, and one that has ended."""
+    space = f"hold-{secrets.token_hex(4)}"
+    api.apply(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}, manager="tests")
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": space}}
+    api.apply(kind_of("ServiceAccount"), account, manager="tests")
+    labels = {"app": "d"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
+    daemons = {"selector": {"matchLabels": labels}, "template": template}
+    about = {"name": "o", "namespace": space}
+    api.apply(
+        kind_of("DaemonSet"),
+        {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": about, "spec": daemons},
+        manager="tests",
+    )
+    scratch = [{"name": "work", "emptyDir": {}}]
+    for name, owner, volumes in (
+        ("bare", None, []),
+        ("owned", "ReplicaSet", []),
+        ("scratch", "ReplicaSet", scratch),
+        ("of-daemons", "DaemonSet", scratch),
+        ("ended", None, scratch),
+    ):
+        owners = [{"apiVersion": "apps/v1", "kind": owner, "name": "o", "uid": str(uuid.uuid4()), "controller": True}]
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": space, **({"ownerReferences": owners} if owner else {})},
+            "spec": {
+                "nodeName": node,
+                # nobody is there to end it
+                "terminationGracePeriodSeconds": 0,
+                "automountServiceAccountToken": False,
+                "containers": [{"name": "c", "image": "none"}],
+                "volumes": volumes,
+            },
+        }
+        api.apply(POD, body, manager="tests")
+    kubectl_patch = [
+        "patch",
+        "pod",
+        "ended",
+        "-n",
+        space,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        '{"status":{"phase":"Succeeded"}}',
+    ]
+    yield {"space": space, "patch": json.dumps(kubectl_patch)}
+    for name in ("bare", "owned", "scratch", "of-daemons", "ended"):
+        if (left := api.get(POD, space, name)) is not None:
+            api.delete(POD, space, name, uid=left["metadata"]["uid"])
+
+
+def test_what_would_be_lost_is_named_and_nothing_is_touched_until_that_is_allowed(
+    cluster: StandaloneCluster, api: ClusterClient, node: str, pods: dict[str, str]
+) -> None:
+    config, space = cluster.kubeconfig, pods["space"]
+    subprocess.run(
+        ["kubectl", "--kubeconfig", str(config), *json.loads(pods["patch"])], check=True, capture_output=True
+    )
+    lost = (
+        f"pod {space}/bare: no controller starts it again",
+        f"pod {space}/scratch: what is in its volumes work (emptyDir)",
+    )
+    assert losses(config, node) == lost
+    with pytest.raises(LossError, match=f"{node} is not drained, for this would be lost: .*bare.*scratch"):
+        hold(config, node, "reboot")
+    found = api.get(NODE, None, node)
+    assert found is not None
+    assert not found["spec"].get("unschedulable", False)
+    assert MARK not in found["metadata"].get("annotations", {})
+    assert {name for name in ("bare", "owned", "scratch") if api.get(POD, space, name)} == {"bare", "owned", "scratch"}
+    said = hold(config, node, "reboot", lose=True)
+    assert said is not None
+    assert said.startswith("cordoned, ")
+    assert said.endswith("; ".join(f"lost: {each}" for each in lost))
+    assert not [name for name in ("bare", "owned", "scratch") if api.get(POD, space, name)]
+    assert api.get(POD, space, "of-daemons") is not None
 
 
 def test_a_node_that_is_not_there(cluster: StandaloneCluster) -> None:

@@ -83,6 +83,43 @@ def test_who_asks_for_a_reboot_gets_one_and_nobody_else(rack: ConcernsRack) -> N
     assert rack.converge("pyinfra", "--limit", "pi-01", "--limit", "nv-1")["changed"] == 0
 
 
+#: A small archive on the host itself; Debian's own packages stay as they are, whatever its archive has got meanwhile.
+OWN_ARCHIVE = """
+mkdir -p /srv/own /srv/make/DEBIAN && cd /srv/own && rm -f ./*
+control() { printf 'Package: pinion-trial\\nVersion: %s\\nArchitecture: all\\nMaintainer: nobody\\nDescription: a trial\\n' $1; }
+build() { control $1 >/srv/make/DEBIAN/control; dpkg-deb -Znone --build /srv/make . >/dev/null; }
+build 1.0; dpkg -i pinion-trial_1.0_all.deb >/dev/null; rm pinion-trial*; build 1.1
+size=$(stat -c %s *.deb) digest=$(sha256sum *.deb | cut -d' ' -f1)
+{ control 1.1; echo "Filename: ./pinion-trial_1.1_all.deb"; echo "Size: $size"; echo "SHA256: $digest"; } >Packages
+echo 'deb [trusted=yes] file:/srv/own ./' >/etc/apt/sources.list.d/trial.list
+printf 'Package: *\\nPin: release o=Debian\\nPin-Priority: 50\\n' >/etc/apt/preferences.d/trial
+"""
+
+
+def test_packages_become_newer_and_go_back(rack: ConcernsRack) -> None:
+    version = "dpkg-query -W -f '${Version}' pinion-trial"
+    rack.on("pi-01", OWN_ARCHIVE)
+    command = (sys.executable, "-m", "pinion", "upgrade", str(rack.site), "--limit", "pi-01")
+    try:
+        checked = rack.inside(*command, "--check", expect=1)
+        assert "  pinion-trial 1.0 -> 1.1" in checked.stderr.splitlines()
+        assert rack.on("pi-01", version) == "1.0"
+        answer = json.loads(rack.inside(*command, "--yes", "--json").stdout)
+        assert [entry["name"] for entry in answer["changed"]["pi-01"]] == ["pinion-trial"]
+        assert answer["stopped"] == []
+        assert answer["waves"][0]["proved"] > 10
+        assert rack.on("pi-01", version) == "1.1"
+        assert rack.on("pi-01", "ls /var/lib/pinion/upgrades").split() == [answer["run"]]
+        back = json.loads(rack.inside(*command, "--back", answer["run"], "--yes", "--json").stdout)
+        assert back["stopped"] == []
+        assert rack.on("pi-01", version) == "1.0", "packed again by dpkg-repack: no archive has it any more"
+    finally:
+        rack.on(
+            "pi-01",
+            "rm -r /etc/apt/sources.list.d/trial.list /etc/apt/preferences.d/trial /srv/own /srv/make; dpkg -r pinion-trial >/dev/null",
+        )
+
+
 def test_the_backlog_changes_its_owner_and_stays(rack: ConcernsRack) -> None:
     rack.without("pi_tuning")
     assert rack.converge("ansible", "--limit", "pi-02")["failed"] == []

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from scenarios.command_lines import collected
 from scenarios.rack import REPOSITORY, Rack, write_project
 
 
@@ -28,7 +29,13 @@ def sweep() -> None:
 
 
 @pytest.fixture(scope="package")
-def rack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
+def command_lines() -> set[bytes]:
+    """The command lines that could be read while the rack came up."""
+    return set()
+
+
+@pytest.fixture(scope="package")
+def rack(tmp_path_factory: pytest.TempPathFactory, command_lines: set[bytes]) -> Iterator[Rack]:
     """A rack that is up and converged; taken down, with its data, at the end."""
     if os.geteuid() != 0:
         pytest.skip("a rack in a box needs root")
@@ -37,7 +44,9 @@ def rack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
     write_project(root)
     made = Rack(root=root, instance=f"t{os.getpid()}")
     try:
-        made.up()
+        with collected() as seen:
+            made.up()
+        command_lines |= seen
         yield made
     finally:
         made.run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,4 +182,4 @@ def write_project(root: Path) -> None:
     target.write_text(changed)
     state = root / ".pulumi-state"
     state.mkdir(mode=0o700)
-    (state / "passphrase").write_text("only for tests")
+    (state / "passphrase").write_text(secrets.token_hex(16))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
+from scenarios.command_lines import collected
 from scenarios.rack import SITE, Rack
 
 
@@ -38,17 +40,38 @@ def test_a_pod_answers_on_the_gpu_server(rack: Rack) -> None:
     assert all(pod["status"]["phase"] == "Running" for pod in pods)
 
 
-def test_secrets_are_nowhere_in_the_clear(rack: Rack) -> None:
+def secrets(rack: Rack) -> list[str]:
+    """What the rack was brought up with and nobody else may know."""
     known = rack.endpoints()
-    secrets = [
+    found = [
         Path(known["netbox"]["token_file"]).read_text().strip(),
         Path(known["switches"]["tor-1"]["password_file"]).read_text().strip(),
     ]
-    assert all(len(secret) >= 12 for secret in secrets)
+    assert all(len(secret) >= 12 for secret in found)
+    return found
+
+
+def test_secrets_are_nowhere_in_the_clear(rack: Rack) -> None:
     files = [path for path in (rack.root / ".pulumi-state").rglob("*") if path.is_file()] + list(
         rack.root.glob("Pulumi.*.yaml")
     )
     assert len(files) > 2
     for path in files:
         text = path.read_bytes()
-        assert not any(secret.encode() in text for secret in secrets), f"a secret stands in {path}"
+        assert not any(secret.encode() in text for secret in secrets(rack)), f"a secret stands in {path}"
+
+
+def test_secrets_were_in_no_programs_arguments_while_it_came_up(rack: Rack, command_lines: set[bytes]) -> None:
+    programs = {Path(line.split(b"\0")[0].decode(errors="replace")).name for line in command_lines}
+    assert {"pulumi", "ssh"} <= programs, "who looks sees what runs"
+    # a NetBox token is a key and a secret, and either would be a find
+    wanted = [*secrets(rack), *(secret.rpartition(".")[2] for secret in secrets(rack))]
+    wanted.append((rack.root / ".pulumi-state/passphrase").read_text())
+    for line in command_lines:
+        assert not any(secret.encode() in line for secret in wanted), line.split(b"\0")[:3]
+
+
+def test_who_looks_at_arguments_sees_them() -> None:
+    with collected() as seen:
+        subprocess.run(["sh", "-c", "sleep 1", "an-argument"], check=True)
+    assert b"sh\0-c\0sleep 1\0an-argument\0" in seen

@@ -64,7 +64,7 @@ class LiveMeans:
 
     def drain(self, node: str) -> str | None:
         kubeconfig = self._kubeconfig()
-        return None if kubeconfig is None else cluster_node.drain(kubeconfig, node)
+        return None if kubeconfig is None else cluster_node.drain(kubeconfig, node, lose=True)
 
     def forget(self, node: str) -> bool:
         kubeconfig = self._kubeconfig()

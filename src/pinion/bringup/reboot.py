@@ -56,6 +56,9 @@ class Means(Protocol):
     def look(self, host: HostPlan) -> Running:
         """What *host* is running. Raises `UnreachedError`, `HostRefusedError`."""
 
+    def losses(self, node: str) -> tuple[str, ...]:
+        """What is lost when the pods of *node* move elsewhere, in words. Raises `ClusterNodeError`."""
+
     def hold(self, node: str) -> str | None:
         """Move the pods of *node* elsewhere until `let_go`; None for one that is not in the cluster. Raises `ClusterNodeError`."""
 
@@ -125,8 +128,7 @@ class Reboots:
         try:
             if self.drain and (said := self.means.hold(name)) is not None:
                 self.tell(f"{name}: {said}")
-            self.means.restart(host)
-            after = self._await(host, before)
+            after = self.boot(host, before)
         except (UnreachedError, HostRefusedError, ClusterNodeError) as error:
             return HostResult(errors=[str(error)])
         self.tell(f"{name}: is back")
@@ -137,7 +139,9 @@ class Reboots:
             )
         return HostResult(changes=[change])
 
-    def _await(self, host: HostPlan, before: Running) -> Running:
+    def boot(self, host: HostPlan, before: Running) -> Running:
+        """Reboot *host* and await it; what it is running then. Raises `UnreachedError`, `HostRefusedError`."""
+        self.means.restart(host)
         give_up = self.clock() + self.patience
         said = "it has not gone down"
         while self.clock() < give_up:
@@ -169,6 +173,11 @@ class Reboots:
             if self.drain:
                 raise
             self.tell(f"no node is uncordoned now: {error}")
+
+    def losses(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """What is lost when the pods of *names* move elsewhere, for each node where something is. Raises `ClusterNodeError`."""
+        found = {name: self.means.losses(name) for name in names} if self.drain else {}
+        return {name: lost for name, lost in found.items() if lost}
 
     def take_up(self, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Those of *names* that an earlier run has left cordoned: the names of those let go, and of those whose checks do not hold.

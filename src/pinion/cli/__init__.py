@@ -17,6 +17,7 @@ COMMANDS: Commands = {
     "stack": ("pinion.cli.stack", "stack", "Prepare the Pulumi stack of a site."),
     "converge": ("pinion.cli.hosts", "converge", "Bring hosts to their planned state, by Ansible or pyinfra."),
     "reboot": ("pinion.cli.reboot", "command", "Reboot the hosts that ask for it, drained and in waves."),
+    "upgrade": ("pinion.cli.upgrade", "command", "Newer packages for hosts: drained, in waves, and the way back."),
     "image": ("pinion.cli.image", "image", "Disk images of the Pis: build, start under emulation, write to cards."),
     "artefact": ("pinion.cli.artefact", "artefact", "Sign models for the nodes of a site."),
     "identity": ("pinion.cli.identity", "commands", "The site's certificate authority: make it, tokens, revocation."),

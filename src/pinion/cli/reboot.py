@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,21 +30,34 @@ from pinion.plan.model import HostPlan
 from pinion.plan.rollout import waves
 from pinion.site.find import repository
 
+#: The option of commands that drain nodes.
+LOSE_PODS = click.option(
+    "--lose-pods",
+    is_flag=True,
+    help="Go on where pods without a controller, or what pods keep on their node alone (emptyDir), are lost.",
+)
 #: Seconds that claims have to come true after a boot: timers run first after a minute.
-_SETTLE = 90.0
+SETTLE = 90.0
 
 
 @dataclass(frozen=True, slots=True)
 class LiveMeans:
-    """Implements `pinion.bringup.reboot.Means`. *kubeconfig* None: the site has no cluster, or the run does without it."""
+    """Implements `pinion.bringup.reboot.Means`. *kubeconfig* None: the site has no cluster, or the run does without it.
+
+    *lose*: pods, and what they keep on a node alone, may be lost.
+    """
 
     kubeconfig: Path | None
+    lose: bool = False
 
     def look(self, host: HostPlan) -> Running:
         return reboot.look(host, login())
 
     def hold(self, node: str) -> str | None:
-        return None if self.kubeconfig is None else cluster_node.hold(self.kubeconfig, node, "reboot")
+        return None if self.kubeconfig is None else cluster_node.hold(self.kubeconfig, node, "reboot", lose=self.lose)
+
+    def losses(self, node: str) -> tuple[str, ...]:
+        return () if self.kubeconfig is None else cluster_node.losses(self.kubeconfig, node)
 
     def restart(self, host: HostPlan) -> None:
         reboot.restart(host, login())
@@ -77,6 +90,7 @@ How to log in: as for `pinion converge`.
 )
 @click.option("--all", "everyone", is_flag=True, help="Also hosts that do not ask for it.")
 @click.option("--no-drain", is_flag=True, help="Do not move pods elsewhere first: they are cut off.")
+@LOSE_PODS
 @click.option(
     "--patience",
     type=click.IntRange(10, 3600),
@@ -93,6 +107,7 @@ def command(
     limit: tuple[str, ...],
     everyone: bool,
     no_drain: bool,
+    lose_pods: bool,
     patience: int,
     yes: bool,
     as_json: bool,
@@ -109,7 +124,7 @@ def command(
         click.echo(text, err=True)
 
     try:
-        means = LiveMeans(None if check else _kubeconfig(plan, tell, needed=not no_drain))
+        means = LiveMeans(None if check else kubeconfig_of(plan, tell, needed=not no_drain), lose_pods)
         found = survey(list(hosts.values()), means)
         running = {name: state for name, state in found.items() if isinstance(state, Running)}
         unreached = {name: said for name, said in found.items() if isinstance(said, str)}
@@ -117,10 +132,11 @@ def command(
         _show(due, unreached)
         if check:
             _end(plan, due, unreached, Rollout(), as_json=as_json, code=PROBLEM if due or unreached else FINE)
-        _ask(due, yes=yes)
         work = Reboots(
-            hosts, due, means, host_verifier(plan, login(), settle=_SETTLE, tell=tell), tell, patience, not no_drain
+            hosts, due, means, host_verifier(plan, login(), settle=SETTLE, tell=tell), tell, patience, not no_drain
         )
+        refuse_losses(work.losses(list(due)), allowed=lose_pods)
+        _ask(due, yes=yes)
         well, unwell = work.take_up([name for name in running if name not in due])
         for name in well:
             tell(f"{name}: uncordoned; an earlier run had rebooted it")
@@ -137,7 +153,17 @@ def command(
     _end(plan, due, unreached, done, as_json=as_json, code=PROBLEM if done.stops or unreached or unwell else FINE)
 
 
-def _kubeconfig(plan: Plan, tell: Callable[[str], None], *, needed: bool) -> Path | None:
+def refuse_losses(lost: Mapping[str, Sequence[str]], *, allowed: bool) -> None:
+    """Name what would be lost, by node; end with exit code 1 unless that is *allowed*."""
+    for name, things in lost.items():
+        for thing in things:
+            click.echo(f"{name}: {'is lost' if allowed else 'would be lost'}: {thing}", err=True)
+    if lost and not allowed:
+        click.echo("nothing was touched; move these elsewhere, or say --lose-pods to lose them", err=True)
+        raise SystemExit(PROBLEM)
+
+
+def kubeconfig_of(plan: Plan, tell: Callable[[str], None], *, needed: bool) -> Path | None:
     """Where the site's cluster is. Raises `StackError` when the stack does not say and it is *needed*, to drain nodes."""
     if plan.cluster is None:
         return None

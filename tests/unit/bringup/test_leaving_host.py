@@ -93,10 +93,11 @@ def test_identity_goes_first_and_its_timer_stops_before_its_service() -> None:
 def test_a_node_is_drained_and_forgotten_once() -> None:
     heard: list[tuple[list[str], str]] = []
     said = "node/pi-03 cordoned\npod/a evicted\npod/b evicted\nnode/pi-03 drained\n"
-    run = answering((0, "node/pi-03\n", ""), (0, said, ""), heard=heard)
-    assert drain(Path("/kube"), "pi-03", run) == "cordoned, 2 pods evicted"
-    assert "drain" in heard[1][0]
-    assert drain(Path("/kube"), "pi-03", answering((0, "", ""))) is None
+    run = answering((0, "node/pi-03\n", ""), (0, '{"items": []}', ""), (0, said, ""), heard=heard)
+    assert drain(Path("/kube"), "pi-03", run, lose=False) == "cordoned, 2 pods evicted"
+    assert "drain" in heard[2][0]
+    assert "--force" not in heard[2][0]
+    assert drain(Path("/kube"), "pi-03", answering((0, "", "")), lose=True) is None
     assert forget(Path("/kube"), "pi-03", answering((0, "node/pi-03\n", ""), (0, "", ""))) is True
     assert forget(Path("/kube"), "pi-03", answering((0, "", ""))) is False
     with pytest.raises(ClusterNodeError, match="connection refused"):

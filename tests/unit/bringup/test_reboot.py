@@ -16,6 +16,7 @@ from pinion.bringup.reboot import Reboots, Running, survey
 from pinion.bringup.rollout import Rollout, roll_out
 from pinion.checks.hosts import host_checks
 from pinion.checks.model import Finding, Outcome
+from pinion.cli.reboot import refuse_losses
 from pinion.drivers.hosts.inventory import Login
 from pinion.plan import Plan
 from pinion.plan import plan as compile_plan
@@ -45,6 +46,7 @@ class World:
     undrainable: tuple[str, ...] = ()
     no_cluster: bool = False
     cut_at: str = ""
+    lost: dict[str, tuple[str, ...]] = field(default_factory=dict)
     boots: Counter[str] = field(default_factory=Counter)
     down: Counter[str] = field(default_factory=Counter)
     deeds: list[str] = field(default_factory=list)
@@ -73,6 +75,10 @@ class World:
         self.cordoned.add(node)
         self._deed(f"drain {node}")
         return "cordoned, 2 pods evicted"
+
+    def losses(self, node: str) -> tuple[str, ...]:
+        self._ask_cluster()
+        return self.lost.get(node, ())
 
     def restart(self, host: HostPlan) -> None:
         self.down[host.name] = 1_000_000 if host.name in self.never_back else 2
@@ -135,6 +141,13 @@ def test_drained_rebooted_proved_and_let_go_in_this_order(plan: Plan) -> None:
     assert world.deeds == ["drain pi-01", "reboot pi-01", "uncordon pi-01", "reboot pi-03"], "pi-03 is in no cluster"
     assert done.waves[0].proved > 10
     assert [change["after"] for change in done.results["pi-01"].changes] == ["boot 1"]
+
+
+def test_what_would_be_lost_is_known_before_anything_is_touched(plan: Plan) -> None:
+    world = World(lost={"pi-02": ("pod a/b: no controller starts it again",)})
+    assert reboots(plan, world).losses(["pi-01", "pi-02"]) == {"pi-02": ("pod a/b: no controller starts it again",)}
+    assert reboots(plan, world, drain=False).losses(["pi-02"]) == {}, "they are cut off, which was said"
+    assert world.deeds == []
 
 
 def test_a_host_that_does_not_come_back_stops_the_run_and_stays_cordoned(plan: Plan) -> None:
@@ -234,3 +247,17 @@ def test_what_a_host_says_of_itself(plan: Plan) -> None:
             reboot.look(host, access, answering(nonsense))
     with pytest.raises(UnreachedError):
         reboot.look(host, access, answering("", 255))
+
+
+def test_losses_end_the_command_unless_they_are_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+    lost = {"pi-02": ("pod a/b: no controller starts it again",)}
+    with pytest.raises(SystemExit) as ended:
+        refuse_losses(lost, allowed=False)
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "pi-02: would be lost: pod a/b: no controller starts it again",
+        "nothing was touched; move these elsewhere, or say --lose-pods to lose them",
+    ]
+    refuse_losses(lost, allowed=True)
+    assert capsys.readouterr().err == "pi-02: is lost: pod a/b: no controller starts it again\n"
+    refuse_losses({}, allowed=False)

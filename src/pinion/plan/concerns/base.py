@@ -197,7 +197,7 @@ def _updates() -> HostFile:
         kept_by(NAME).replace("#", "//", 1),
         'APT::Periodic::Update-Package-Lists "1";',
         'APT::Periodic::Unattended-Upgrade "1";',
-        "// Security updates only: point releases come with the fleet's own waves.",
+        "// Security updates only: all else comes with pinion upgrade, in waves.",
         "#clear Unattended-Upgrade::Origins-Pattern;",
         "Unattended-Upgrade::Origins-Pattern {",
         '  "origin=Debian,codename=${distro_codename}-security,label=Debian-Security";',
