@@ -172,9 +172,7 @@ def _holder(path: Path) -> _Holder:
         lock = json.loads(text)
     except ValueError:
         raise ValueError("it is no JSON") from None
-    if not isinstance(lock, dict):
-        raise ValueError("it is no JSON object")
-    host, pid = lock.get("hostname"), lock.get("pid")
+    host, pid = (lock.get("hostname"), lock.get("pid")) if isinstance(lock, dict) else (None, None)
     if not isinstance(host, str) or not host:
         raise ValueError("it names no machine")
     if not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0:

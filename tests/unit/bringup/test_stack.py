@@ -61,7 +61,7 @@ def test_only_the_lock_of_a_dead_process_of_this_machine_is_removed(
     [
         ("", "it is empty"),
         ('{"pid": 4', "it is no JSON"),
-        ("[]", "it is no JSON object"),
+        ("[]", "it names no machine"),
         ('{"pid": 999999999}', "it names no machine"),
         ('{"hostname": "@here@"}', "it names no process"),
         ('{"hostname": "@here@", "pid": "7"}', "it names no process"),
