@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
+
+import requests
 
 from scenarios.command_lines import collected
 from scenarios.rack import SITE, Rack
@@ -31,6 +34,29 @@ def test_a_second_up_changes_nothing_anywhere(rack: Rack) -> None:
     assert {stage["stage"]: stage["changes"] for stage in stages} == dict.fromkeys(
         ["lab", "stack", "pulumi", "hosts", "verify"], 0
     )
+
+
+def test_kubectl_works_in_the_shell_as_it_stands_in_readme(rack: Rack) -> None:
+    nodes = rack.inside("kubectl", "get", "nodes").stdout.splitlines()
+    assert {line.split()[0] for line in nodes[1:]} >= {"nv-1"}
+    assert all(line.split()[1] == "Ready" for line in nodes[1:]), nodes
+
+
+def test_up_says_who_logs_in_to_netbox_and_where_the_password_lies(rack: Rack) -> None:
+    said = rack.pinion("up", str(rack.site_file), "--instance", rack.instance).stdout
+    (line,) = [line for line in said.splitlines() if line.startswith("NetBox ")]
+    url, user, file = re.fullmatch(r"NetBox   (\S+) as (\S+); the password is in (\S+)", line).groups()  # type: ignore[union-attr]
+    password = Path(file).read_text().strip()
+    assert password not in said
+    with requests.Session() as session:
+        session.trust_env = False
+        page = session.get(f"{url}login/", timeout=60)
+        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)
+        assert token is not None, page.text[:500]
+        given = {"username": user, "password": password, "csrfmiddlewaretoken": token.group(1)}
+        entered = session.post(f"{url}login/", data=given, headers={"Referer": url}, timeout=60)
+        assert entered.status_code == 200
+        assert "Log Out" in entered.text or "/logout/" in entered.text
 
 
 def test_a_pod_answers_on_the_gpu_server(rack: Rack) -> None:

@@ -41,8 +41,9 @@ class LiveMeans:
 
     def foreseen(self) -> Sequence[Foreseen]:
         obtain(["pulumi", "helm"], self.tell)
-        for lock in pulumi_stack.remove_stale_locks(self.root, self.plan.site):
-            self.tell(f"removed {lock}")
+        locks = pulumi_stack.remove_stale_locks(self.root, self.plan.site)
+        for line in (*(f"removed {lock}" for lock in locks.removed), *locks.unclear):
+            self.tell(line)
         return pulumi_stack.preview(self.root, self.plan.site)
 
     def update(self, tell: Callable[[str], None]) -> int:

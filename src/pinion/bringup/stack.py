@@ -3,18 +3,19 @@
 Invariants:
 
 * Secrets reach `pulumi config set` on standard input, never as an argument.
-* A lock is removed only when the process that took it on this machine is gone; a living run is never robbed of its lock.
+* A lock is removed only when the process that took it on this machine is known to be gone; a living run is never robbed of its lock.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 import socket
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 from pulumi.automation import EngineEvent, LocalWorkspaceOptions, create_or_select_stack
@@ -123,25 +124,60 @@ def prepare(root: Path, site: str, settings: StackSettings) -> int:
     return changed
 
 
-def remove_stale_locks(root: Path, site: str) -> list[str]:
-    """Delete the locks of runs on this machine whose process is gone; returns what was removed. Only the file backend has such locks."""
+@dataclass(frozen=True, slots=True)
+class Locks:
+    """What was found of a stack's locks: in words those that were *removed*, and those that stay since nobody can tell whose they are."""
+
+    removed: tuple[str, ...] = ()
+    unclear: tuple[str, ...] = ()
+
+
+def remove_stale_locks(root: Path, site: str) -> Locks:
+    """Delete the locks of runs on this machine whose process is gone. Only the file backend has such locks.
+
+    A lock that cannot be read, or that does not say which process of which machine holds it, may be a living run's, and stays.
+    """
     url = environment(root)["PULUMI_BACKEND_URL"]
     if not url.startswith("file://"):
-        return []
-    removed = []
-    for path in sorted(
-        Path(url.removeprefix("file://")).expanduser().glob(f".pulumi/locks/organization/pinion/{site}/*.json")
-    ):
+        return Locks()
+    folder = Path(url.removeprefix("file://")).expanduser() / f".pulumi/locks/organization/pinion/{site}"
+    removed, unclear = [], []
+    for path in sorted(folder.glob("*.json")):
         try:
-            lock = json.loads(path.read_text())
-        except (OSError, ValueError):
-            lock = {}
-        pid = int(lock.get("pid", 0))
-        ours = lock.get("hostname", socket.gethostname()) == socket.gethostname()
-        if ours and not psutil.pid_exists(pid):
+            holder = _holder(path)
+        except FileNotFoundError:
+            continue  # its run has just ended
+        except (OSError, ValueError) as error:
+            unclear.append(
+                f"{path} does not say who holds it ({error}). If nobody is at work on stack {site}: rm {shlex.quote(str(path))}"
+            )
+            continue
+        if holder.host == socket.gethostname() and not psutil.pid_exists(holder.pid):
             path.unlink(missing_ok=True)
-            removed.append(f"lock of process {pid}, which is gone")
-    return removed
+            removed.append(f"lock of process {holder.pid}, which is gone")
+    return Locks(tuple(removed), tuple(unclear))
+
+
+class _Holder(NamedTuple):
+    host: str
+    pid: int
+
+
+def _holder(path: Path) -> _Holder:
+    """Who holds the lock at *path*. Raises `OSError`, and `ValueError` saying what is wrong with it."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if not text.strip():
+        raise ValueError("it is empty")
+    try:
+        lock = json.loads(text)
+    except ValueError:
+        raise ValueError("it is no JSON") from None
+    host, pid = (lock.get("hostname"), lock.get("pid")) if isinstance(lock, dict) else (None, None)
+    if not isinstance(host, str) or not host:
+        raise ValueError("it names no machine")
+    if not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0:
+        raise ValueError("it names no process")
+    return _Holder(host, pid)
 
 
 def preview(root: Path, site: str) -> tuple[Foreseen, ...]:

@@ -11,7 +11,7 @@ import click
 from pinion.bringup import stack as pulumi_stack
 from pinion.bringup.programs import ProgramMissingError, obtain
 from pinion.bringup.stack_environment import StackError
-from pinion.cli.arguments import COULD_NOT_RUN, load_or_exit
+from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
 from pinion.site.find import repository
 
 
@@ -61,8 +61,9 @@ def up(site: str, refresh: bool, parallel: int | None, as_json: bool) -> None:
 
     try:
         obtain(["pulumi", "helm"], progress)
-        for lock in pulumi_stack.remove_stale_locks(repository(), loaded.site):
-            progress(f"removed {lock}")
+        locks = pulumi_stack.remove_stale_locks(repository(), loaded.site)
+        for line in (*(f"removed {lock}" for lock in locks.removed), *locks.unclear):
+            progress(line)
         result = pulumi_stack.up(repository(), loaded.site, refresh=refresh, progress=progress, parallel=parallel)
     except (StackError, ProgramMissingError) as error:
         click.echo(str(error), err=True)
@@ -97,7 +98,18 @@ def up(site: str, refresh: bool, parallel: int | None, as_json: bool) -> None:
 @click.argument("site")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def unlock(site: str, as_json: bool) -> None:
-    """Remove locks of SITE's stack whose process on this machine is gone. A running update keeps its lock."""
+    """Remove locks of SITE's stack whose process on this machine is gone. A running update keeps its lock.
+
+    Exits with 1 when there is a lock that does not say who holds it: it stays, and is named.
+    """
     _, loaded = load_or_exit(site, as_json=as_json)
-    removed = pulumi_stack.remove_stale_locks(repository(), loaded.site)
-    click.echo(json.dumps({"removed": removed}) if as_json else "\n".join(removed) or "no stale lock")
+    try:
+        locks = pulumi_stack.remove_stale_locks(repository(), loaded.site)
+    except (StackError, OSError) as error:
+        click.echo(str(error), err=True)
+        raise SystemExit(COULD_NOT_RUN) from None
+    if as_json:
+        click.echo(json.dumps({"removed": locks.removed, "unclear": locks.unclear}))
+    else:
+        click.echo("\n".join((*locks.removed, *locks.unclear)) or "no stale lock")
+    raise SystemExit(PROBLEM if locks.unclear else FINE)

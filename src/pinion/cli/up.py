@@ -117,14 +117,19 @@ def _summary(plan: Plan, results: Sequence[StageResult], endpoints: Path | None,
     console.print(f"evidence {_counts(proof.get('evidence'))}")
     if endpoints is not None and endpoints.is_file():
         known = json.loads(endpoints.read_text())
-        console.print(
-            f"NetBox   {known.get('netbox', {}).get('browser_url', 'not running')}", highlight=False, soft_wrap=True
-        )
+        console.print(f"NetBox   {_page(known.get('netbox', {}))}", highlight=False, soft_wrap=True)
         console.print(
             f"API      {known.get('kubernetes', {}).get('server', 'not running')}", highlight=False, soft_wrap=True
         )
         console.print("inside   make shell", highlight=False)
     console.print(f"report   {report}", highlight=False, soft_wrap=True)
+
+
+def _page(netbox: Mapping[str, str]) -> str:
+    """Where NetBox's pages are, who logs in there, and where the password lies."""
+    if "browser_url" not in netbox:
+        return "not running"
+    return f"{netbox['browser_url']} as {netbox['admin_user']}; the password is in {netbox['admin_password_file']}"
 
 
 def _counts(counted: object) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pinion.lab import namespaces
+from pinion.lab.engine_helpers import end_left
 from pinion.lab.errors import LabError
 from pinion.lab.machine import Machine
 from pinion.lab.mounts import mounts, unmount_tree
@@ -50,6 +51,8 @@ def down(store: InstanceState, progress: Progress, *, purge: bool = False) -> Do
         return report
     _end_running_up(store, progress)
     with holding(store, progress):
+        if helpers := end_left(store.name):
+            progress.say("lab", f"ended {helpers} programs that a killed Pulumi engine had left")
         report.uplink = stop_uplink(store)
         names = store.machine_names()
         with ThreadPoolExecutor(max_workers=max(len(names), 1)) as pool:

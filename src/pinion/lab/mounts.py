@@ -13,12 +13,18 @@ from pinion.lab.processes import run
 
 @dataclass(frozen=True)
 class Mount:
-    """One line of mountinfo (proc(5)): where, what kind, with which options of the file system."""
+    """One line of mountinfo (proc(5)): where, what kind, with which options of the file system.
+
+    *number* is its own, *carrier* that of the mount that it lies in; *peers* names those that get what is mounted in it, "" for none.
+    """
 
     point: Path
     kind: str
     options: str
     root: str
+    number: int
+    carrier: int
+    peers: str
 
 
 def mounts() -> list[Mount]:
@@ -27,7 +33,10 @@ def mounts() -> list[Mount]:
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
         fields, rest = left.split(), right.split()
-        found.append(Mount(Path(_plain(fields[4])), rest[0], rest[2] if len(rest) > 2 else "", _plain(fields[3])))
+        options = rest[2] if len(rest) > 2 else ""
+        peers = next((field for field in fields[6:] if field.startswith("shared:")), "")
+        number, carrier = int(fields[0]), int(fields[1])
+        found.append(Mount(Path(_plain(fields[4])), rest[0], options, _plain(fields[3]), number, carrier, peers))
     return found
 
 

@@ -16,14 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pinion.lab import netns_folder
 from pinion.lab.errors import LabError
-from pinion.lab.mounts import mounted, mounts
 from pinion.lab.processes import run
 
 if TYPE_CHECKING:
     from pinion.lab.topology import Cable, Port
 
-_FOLDER = Path("/run/netns")
+_FOLDER = netns_folder.FOLDER
 _CLONE_NEWNET = 0x40000000  # linux/sched.h
 _libc = ctypes.CDLL(None, use_errno=True)
 #: The bridge of the out-of-band network, inside its own namespace.
@@ -39,8 +39,7 @@ def path_of(name: str) -> Path:
 
 def exists(name: str) -> bool:
     """Whether namespace *name* is really there, not only its file."""
-    mount = mounted(path_of(name))
-    return mount is not None and mount.kind == "nsfs"
+    return netns_folder.is_namespace(path_of(name))
 
 
 def names(prefix: str) -> tuple[str, ...]:
@@ -55,22 +54,26 @@ def create(name: str) -> bool:
     if exists(name):
         return False
     delete(name)
-    _FOLDER.mkdir(mode=0o755, exist_ok=True)
-    # exclusive: two callers cannot both think that they made it
-    path_of(name).touch(exist_ok=False)
-    run(["unshare", f"--net={path_of(name)}", "ip", "link", "set", "lo", "up"])
+    with netns_folder.held():
+        netns_folder.prepare()
+        # exclusive: two callers cannot both think that they made it
+        path_of(name).touch(exist_ok=False)
+        run(["unshare", f"--net={path_of(name)}", "ip", "link", "set", "lo", "up"])
     return True
 
 
 def delete(name: str) -> bool:
     """Delete namespace *name*, with every virtual link that ends in it; whether there was one."""
     path = path_of(name)
-    found = path.exists()
-    for mount in mounts():
-        if mount.point == path:
+    if not path.exists():
+        return False
+    with netns_folder.held():
+        netns_folder.uncover()
+        while netns_folder.is_namespace(path):
             run(["umount", "--lazy", str(path)])
-    path.unlink(missing_ok=True)
-    return found
+        path.unlink(missing_ok=True)
+        netns_folder.leave()
+    return True
 
 
 @contextlib.contextmanager

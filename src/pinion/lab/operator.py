@@ -30,7 +30,8 @@ def environment(store: InstanceState, inherited: Mapping[str, str]) -> dict[str,
     login = {"PINION_SSH_KEY": str(store.ssh / "id_ed25519"), "PINION_KNOWN_HOSTS": str(store.ssh / "known_hosts")}
     own = {"PINION_INSTANCE": store.name, "PINION_ENDPOINTS": str(store.endpoints), VARIABLE: str(store.authority)}
     if (kubeconfig := store.root / "kubernetes" / "deployer.kubeconfig").exists():
-        own[KUBECONFIG_VARIABLE] = str(kubeconfig)
+        # one for our programs, one for kubectl and helm: a cluster outside of the lab cannot be reached from here
+        own |= {KUBECONFIG_VARIABLE: str(kubeconfig), "KUBECONFIG": str(kubeconfig)}
     return {**kept, **own, **login}
 
 

@@ -10,9 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from pinion.bringup.stack import remove_stale_locks, settings_from_endpoints
+from pinion.bringup.stack import Locks, remove_stale_locks, settings_from_endpoints
 from pinion.bringup.stack_environment import StackError, environment
+from pinion.cli import main
 
 
 def test_every_credential_is_marked_secret(tmp_path: Path) -> None:
@@ -48,10 +50,49 @@ def test_only_the_lock_of_a_dead_process_of_this_machine_is_removed(
     gone = lock(tmp_path, dead.pid, socket.gethostname())
     alive = lock(tmp_path, os.getpid(), socket.gethostname())
     elsewhere = lock(tmp_path, dead.pid, "another-machine")
-    assert len(remove_stale_locks(tmp_path, "lab")) == 1
+    assert remove_stale_locks(tmp_path, "lab") == Locks((f"lock of process {dead.pid}, which is gone",))
     assert not gone.exists()
     assert alive.exists()
     assert elsewhere.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "it is empty"),
+        ('{"pid": 4', "it is no JSON"),
+        ("[]", "it names no machine"),
+        ('{"pid": 999999999}', "it names no machine"),
+        ('{"hostname": "@here@"}', "it names no process"),
+        ('{"hostname": "@here@", "pid": "7"}', "it names no process"),
+        ('{"hostname": "@here@", "pid": 0}', "it names no process"),
+        ('{"hostname": "@here@", "pid": true}', "it names no process"),
+    ],
+)
+def test_a_lock_that_does_not_say_who_holds_it_stays_and_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str
+) -> None:
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}")
+    unclear = lock(tmp_path, 1, "x")
+    unclear.write_text(text.replace("@here@", socket.gethostname()))
+    found = remove_stale_locks(tmp_path, "lab")
+    assert found.removed == ()
+    assert [why in line and str(unclear) in line for line in found.unclear] == [True]
+    assert unclear.exists()
+    said = CliRunner().invoke(main, ["stack", "unlock", "lab"])
+    assert said.exit_code == 1
+    assert f"rm {unclear}" in said.output
+    assert unclear.exists()
+
+
+def test_a_lock_that_may_not_be_read_stays_and_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}")
+    folder = lock(tmp_path, 1, "x")
+    folder.unlink()
+    folder.mkdir()  # root may read any file, and no folder
+    found = remove_stale_locks(tmp_path, "lab")
+    assert "Is a directory" in found.unclear[0]
+    assert folder.exists()
 
 
 def test_without_a_backend_the_error_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
