@@ -113,15 +113,22 @@ class ConcernsRack(ServingRack):
 
     def logs_in_by_certificate(self, name: str, signer: str, principal: str, valid: str = "-1m:+5m") -> bool:
         """Whether a certificate of *signer* for *principal* logs a person in as administrator."""
-        key, certificate = self.folder / "person", self.folder / "person-cert.pub"
+        key = self.folder / "person"
         by = str(self.folder / signer)
         subprocess.run(
             ["ssh-keygen", "-q", "-s", by, "-I", "test", "-n", principal, "-V", valid, f"{key}.pub"], check=True
         )
-        options = ("BatchMode=yes", "IdentitiesOnly=yes", f"CertificateFile={certificate}")
+        try:
+            return self.logs_in_by_key(name, "person", "ops", f"CertificateFile={key}-cert.pub")
+        finally:
+            Path(f"{key}-cert.pub").unlink()
+
+    def logs_in_by_key(self, name: str, key: str, user: str, *options: str) -> bool:
+        """Whether *key* of the rack's folder logs *user* in and makes him root."""
         known = f"UserKnownHostsFile={self.store.ssh / 'known_hosts'}"
-        words = [word for option in (*options, known) for word in ("-o", option)]
-        login = self.inside_command("ssh", *words, "-i", str(key), f"ops@{self.host(name).address}", "sudo -n id -u")
+        words = [word for option in ("BatchMode=yes", "IdentitiesOnly=yes", known, *options) for word in ("-o", option)]
+        address = f"{user}@{self.host(name).address}"
+        login = self.inside_command("ssh", *words, "-i", str(self.folder / key), address, "sudo -n id -u")
         done = subprocess.run(login, env=self.environment, capture_output=True, text=True, check=False)
         return done.stdout.strip() == "0"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -22,6 +23,27 @@ def test_a_certificate_of_the_sites_authority_logs_an_administrator_in(rack: Con
     assert not rack.logs_in_by_certificate("pi-01", "authority", "somebody-else")
     assert not rack.logs_in_by_certificate("pi-01", "stranger", "ops")
     assert not rack.logs_in_by_certificate("pi-01", "authority", "ops", "-2h:-1h")
+
+
+def test_a_key_that_an_administrator_left_in_his_home_opens_nothing(rack: ConcernsRack) -> None:
+    home = "/home/ops/.ssh"
+    left = (rack.folder / "person.pub").read_text().strip()
+    rack.on(
+        "pi-01",
+        f"install -d -o ops -g ops -m 0700 {home} && echo '{left}' >{home}/authorized_keys && chown ops {home}/*",
+    )
+    try:
+        assert not rack.logs_in_by_key("pi-01", "person", "ops")
+        rack.on("pi-01", f"cp {home}/authorized_keys /etc/ssh/authorized_keys.d/ops")
+        assert rack.logs_in_by_key("pi-01", "person", "ops"), "the key itself is good"
+        command = (sys.executable, "-m", "pinion", "verify", str(rack.site), "--json")
+        findings = json.loads(rack.inside(*command, expect=1).stdout)["findings"]
+        failed = [found["check"]["id"] for found in findings if found["outcome"] == "failed"]
+        assert failed == ["host.pi-01.access.administrators.keys"]
+    finally:
+        rack.on("pi-01", f"rm -rf {home} /etc/ssh/authorized_keys.d/ops")
+    # the site names no keys of administrators, so the file that stood there was nobody's
+    assert not rack.logs_in_by_key("pi-01", "person", "ops")
 
 
 def test_the_flows_work_and_others_do_not(rack: ConcernsRack) -> None:

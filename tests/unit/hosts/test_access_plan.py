@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 from unit.hosts.nodes import concern
 from unit.hosts.sites import ADMIN, DC, LAB, planned
@@ -12,6 +15,7 @@ from pinion.plan.concerns.access import (
     KEYS_FOLDER,
     PRINCIPALS_FOLDER,
     SSHD_FILE,
+    fingerprint,
 )
 from pinion.plan.model import DeviceKind, Plan
 
@@ -102,3 +106,26 @@ def test_an_authority_of_the_site_counts_for_administrators_alone() -> None:
 def test_without_an_authority_no_certificate_counts(lab: Plan) -> None:
     (file,) = [file for file in concern(lab, DeviceKind.PI, "access").files if file.path == SSHD_FILE]
     assert "TrustedUserCAKeys" not in file.content
+
+
+def test_only_the_keys_of_the_site_file_open_an_administrators_account() -> None:
+    stated = concern(planned(LAB, access={"admins": [ADMIN]}), DeviceKind.GPU_SERVER, "access")
+    (sshd,) = [file for file in stated.files if file.path == SSHD_FILE]
+    _, _, block = sshd.content.partition(f"Match User {ADMIN_USER}\n")
+    lines = [line.strip() for line in block.splitlines() if not line.strip().startswith("#")]
+    assert lines == [f"AuthorizedKeysFile {KEYS_FOLDER}/%u", "AuthorizedKeysCommand none", "Match all"]
+    claims = {claim.name: claim.expected for claim in stated.claims}
+    assert claims["administrators.authorizedkeysfile"] == f"{KEYS_FOLDER}/%u"
+    assert claims["administrators.keys"] == fingerprint(ADMIN)
+
+
+def test_the_fingerprint_is_ssh_keygens(tmp_path: Path) -> None:
+    (tmp_path / "key.pub").write_text(f"{ADMIN}\n")
+    said = subprocess.run(["ssh-keygen", "-lf", str(tmp_path / "key.pub")], capture_output=True, text=True, check=True)
+    assert said.stdout.split()[1] == fingerprint(ADMIN)
+
+
+def test_without_administrators_nothing_is_said_of_them() -> None:
+    stated = concern(planned(LAB, access=None), DeviceKind.GPU_SERVER, "access")
+    assert not any("Match" in file.content for file in stated.files)
+    assert not any(claim.name.startswith("administrators") for claim in stated.claims)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from unit.hosts.sites import ADMIN, DC, LAB, REPOSITORY, planned
@@ -51,13 +51,24 @@ def os_tuning() -> str:
     )
 
 
+def explained(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Each keyword of sshd's *lines* with the comment above it; one for some users says for whom."""
+    why, whom = "", ""
+    for line in lines:
+        if line.startswith("Match "):
+            whom = line.removeprefix("Match ")
+        elif line.strip().startswith("# "):
+            why = line.strip().removeprefix("# ")
+        else:
+            yield f"`{line.strip()}`{f' ({whom})' if whom else ''}", why
+
+
 def access() -> str:
     """The part of that page that follows from the plan, with keys and an authority. Every host has the same."""
     hosts = planned(LAB, access={"admins": [ADMIN], "authorities": [ADMIN]}, concerns=None).hosts
     (stated,) = {host.concerns["access"] for host in hosts}
     (sshd,) = [file for file in stated.files if file.path == SSHD_FILE]
-    lines = sshd.content.splitlines()[1:]
-    pairs = [(f"`{lines[at + 1]}`", lines[at].removeprefix("# ")) for at in range(0, len(lines), 2)]
+    pairs = list(explained(sshd.content.splitlines()[1:]))
     users = [
         f"| `{user.name}` | {user.comment} | `{user.home}` | `{user.shell}` | {', '.join(user.groups)} |"
         for user in stated.users

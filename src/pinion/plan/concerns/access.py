@@ -5,6 +5,9 @@ Who the administrators are is stated in the section `access` of the site file, a
 
 from __future__ import annotations
 
+import base64
+import hashlib
+
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, HostClaim, HostFile, HostUnit, HostUser
 from pinion.site.model import Access
@@ -34,8 +37,13 @@ _SSHD = (
     (
         "AuthorizedKeysFile",
         f".ssh/authorized_keys {KEYS_FOLDER}/%u",
-        "the image's own key, and the site's administrators",
+        "the image's own key; administrators have a place of their own below",
     ),
+)
+#: For administrators alone, after all else: a key that one of them has put into a home opens nothing once he has left the site file.
+_SSHD_ADMINISTRATORS = (
+    ("AuthorizedKeysFile", f"{KEYS_FOLDER}/%u", "the site file's keys open the account, and none of its home"),
+    ("AuthorizedKeysCommand", "none", "nor those of a program"),
 )
 #: Where the site has an authority.
 _SSHD_AUTHORITY = (
@@ -109,6 +117,12 @@ def _sshd_file(stated: Access) -> HostFile:
     lines = ["# Kept by Pinion (concern access); changes made here are undone by the next run."]
     for keyword, value, source in _sshd(stated):
         lines += [f"# {source}", f"{keyword} {value}"]
+    if _administrators(stated):
+        lines.append(f"Match User {ADMIN_USER}")
+        for keyword, value, source in _SSHD_ADMINISTRATORS:
+            lines += [f"  # {source}", f"  {keyword} {value}"]
+        # what is read after this file is for everybody again
+        lines.append("Match all")
     return HostFile(
         path=SSHD_FILE,
         mode="0600",
@@ -138,4 +152,36 @@ def _claims(stated: Access) -> tuple[HostClaim, ...]:
     running = HostClaim(
         name="sshd.offered", claim="the running sshd offers these ways to log in", command=offered, expected="publickey"
     )
-    return (*effective, running)
+    return (*effective, running, *_administrator_claims(stated))
+
+
+def _administrator_claims(stated: Access) -> tuple[HostClaim, ...]:
+    """That the keys of the site file, and no others, open an administrator's account."""
+    if not _administrators(stated):
+        return ()
+    asked = f"/usr/sbin/sshd -T -C user={ADMIN_USER},host=localhost,addr=127.0.0.1 2>/dev/null"
+    found = [
+        HostClaim(
+            name=f"administrators.{keyword.lower()}",
+            claim=f"for administrators sshd's effective {keyword.lower()} is",
+            command=f"{asked} | sed -n 's/^{keyword.lower()} //p'",
+            expected=value,
+        )
+        for keyword, value, _ in _SSHD_ADMINISTRATORS
+    ]
+    fingerprints = sorted(fingerprint(key) for key in stated.admins)
+    keys = HostClaim(
+        name="administrators.keys",
+        claim="the keys that open an administrator's account are",
+        command=(
+            f"ssh-keygen -lf {KEYS_FOLDER}/{ADMIN_USER} 2>/dev/null | cut -d' ' -f2 | LC_ALL=C sort | paste -sd ' ' | grep . || echo none"
+        ),
+        expected=" ".join(fingerprints) or "none",
+    )
+    return (*found, keys)
+
+
+def fingerprint(key: str) -> str:
+    """The fingerprint of a public *key* in OpenSSH's form, as ssh-keygen(1) prints it: SHA-256, base64 without padding."""
+    blob = base64.b64decode(key.split()[1])
+    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
