@@ -24,6 +24,8 @@ from pinion.site.quantities import switch_ports
 
 #: The flow that the hosts' clocks are set over.
 TIME = "time"
+#: The flow by which people and controllers log in to hosts.
+SSH_FLOW = "ssh"
 #: IANA service names and port numbers.
 SSH, DOMAIN, HTTPS, NTP = 22, 53, 443, 123
 #: RoCEv2 (InfiniBand Architecture Specification, annex A17: UDP destination port).
@@ -209,7 +211,7 @@ def _flow(
 def _logins(known: _Site) -> Iterator[FlowPlan]:
     operators = known.operators()
     everywhere = known.hosts(*_HOSTS)
-    yield _flow("ssh", operators, everywhere, (SSH,), "Ansible, pyinfra, checks and people", "networks")
+    yield _flow(SSH_FLOW, operators, everywhere, (SSH,), "Ansible, pyinfra, checks and people", "networks")
     switches = known.hosts(DeviceKind.SWITCH)
     yield _flow("switch-ssh", operators, switches, (SSH,), "the switch driver and people", "switches")
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from unit.hosts.nodes import file
 from unit.hosts.sites import LAB, planned
 
 from pinion.plan import Plan
-from pinion.plan.concerns.firewall import RULES_FILE
+from pinion.plan.concerns.firewall import CLOSED_FILE, RULES_FILE, UNIT
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
@@ -244,3 +246,47 @@ def test_the_tables_of_others_stay(wire: Wire, lab: Plan) -> None:
         ["ip", "netns", "exec", wire.inside, "nft", "list", "tables"], capture_output=True, text=True, check=True
     )
     assert tables.stdout.split("\n") == ["table inet podnet", "table inet pinion", ""]
+
+
+def started(
+    wire: Wire, plan: Plan, folder: Path, *, broken: tuple[str, ...] = (), missing: tuple[str, ...] = ()
+) -> int:
+    """Start the unit on the host as a boot does, with its files in *folder*; its exit status."""
+    pi = next(host for host in plan.hosts if host.name == "pi-01")
+    files = {file.path: file.content for file in pi.concerns["firewall"].files}
+    (line,) = [line for line in files[f"/etc/systemd/system/{UNIT}"].splitlines() if line.startswith("ExecStart=")]
+    (command,) = re.findall(r"^ExecStart=/bin/sh -c '(.*)'$", line)
+    for path in (RULES_FILE, CLOSED_FILE):
+        place = folder / Path(path).name
+        place.unlink(missing_ok=True)
+        if path not in missing:
+            place.write_text("table inet {" if path in broken else files[path])
+        assert path in command
+        command = command.replace(path, str(place))
+    argv = ["ip", "netns", "exec", wire.inside, "sh", "-c", command.replace("/usr/sbin/nft", "nft")]
+    return subprocess.run(argv, capture_output=True, check=False).returncode
+
+
+@pytest.mark.parametrize("how", ["broken", "missing"])
+def test_rules_that_cannot_be_loaded_at_boot_leave_the_host_closed_but_for_operators(
+    wire: Wire, lab: Plan, tmp_path: Path, how: str
+) -> None:
+    asked = ("tcp/22", "tcp/443", "tcp/8080", "tcp/9100", "tcp/10250", "udp/8472")
+    assert wire.answered(OTHER_PI, *asked) == set(asked), "nothing is loaded yet"
+    wrong = {how: (RULES_FILE,)}
+    assert started(wire, lab, tmp_path, **wrong) == 1, "the unit has failed, and the claim of failed units says so"
+    assert wire.answered(OPERATOR, *asked) == {"tcp/22"}
+    assert wire.answered(OTHER_PI, *asked) == set()
+    assert wire.answered(CLIENT, f"tcp/{POD}/80") == set()
+    assert started(wire, lab, tmp_path) == 0, "put right, it starts"
+
+
+def test_a_comment_of_many_bytes_is_cut_between_characters(wire: Wire) -> None:
+    text = "ü" * 200 + '"quoted"\nsecond line'
+    for ahead in range(4):
+        flow = {"sources": ["10.77.99.0/24"], "hosts": ["mgmt-1"], "ports": [3142], "why": "x" * ahead + text}
+        plan = planned(LAB, concerns={"firewall": {"allow": {"mirror": flow}}})
+        loaded = rules(plan, "mgmt-1")
+        (comment,) = re.findall(r'comment "(mirror: [^"]*)"', loaded)
+        assert 126 <= len(comment.encode()) <= 127
+        assert wire.load(loaded) == 0

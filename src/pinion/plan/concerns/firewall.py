@@ -11,12 +11,14 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from pinion.plan.context import HostContext
-from pinion.plan.flows import family
+from pinion.plan.flows import SSH_FLOW, family
 from pinion.plan.model import Concern, DeviceKind, FlowPlan, HostClaim, HostFile, HostUnit
 from pinion.plan.texts import kept_by, unit_text
 
 NAME = "firewall"
 RULES_FILE = "/etc/pinion/firewall.nft"
+#: Loaded when the rules cannot be: nobody gets in but those who can put it right.
+CLOSED_FILE = "/etc/pinion/firewall-closed.nft"
 TABLE = "inet pinion"
 UNIT = "pinion-firewall.service"
 
@@ -25,6 +27,8 @@ _ICMPV6 = (
     "nd-neighbor-solicit, nd-neighbor-advert, nd-router-advert, mld-listener-query",
     "destination-unreachable, packet-too-big, time-exceeded, parameter-problem",
 )
+#: nft refuses a longer comment, and counts bytes: libnftnl's NFTNL_UDATA_COMMENT_MAXLEN is 128, with or without the end by its version.
+_COMMENT_BYTES = 127
 _REMOVE = f"add table {TABLE}; delete table {TABLE}"
 
 
@@ -45,6 +49,14 @@ def _stated(flows: tuple[FlowPlan, ...], pods: str | None) -> Concern:
                 mode="0600",
                 content=ruleset(flows, pods),
                 notify=(UNIT,),
+                validate_command="/usr/sbin/nft --check --file %s",
+                confirm=True,
+            ),
+            # With the rules' own confirmation: what locks out in the one does in the other, and both go back together.
+            HostFile(
+                path=CLOSED_FILE,
+                mode="0600",
+                content=ruleset([flow for flow in flows if flow.name == SSH_FLOW], None),
                 validate_command="/usr/sbin/nft --check --file %s",
                 confirm=True,
             ),
@@ -99,7 +111,7 @@ def ruleset(flows: Iterable[FlowPlan], pods: str | None) -> str:
 def _rules(flow: FlowPlan) -> list[str]:
     """One rule an address family."""
     ports = ", ".join(map(str, flow.ports))
-    comment = f"{flow.name}: {flow.why}".replace('"', "'")[:127]
+    comment = _comment(f"{flow.name}: {flow.why}")
     rules = []
     for version, keyword in ((4, "ip"), (6, "ip6")):
         sources = [source for source in flow.sources if family(source) == version]
@@ -108,6 +120,12 @@ def _rules(flow: FlowPlan) -> list[str]:
                 f'{keyword} saddr {{ {", ".join(sources)} }} {flow.protocol} dport {{ {ports} }} accept comment "{comment}"'
             )
     return rules
+
+
+def _comment(text: str) -> str:
+    """*text* as nft takes it for a comment: one line without double quotes, and no longer than `_COMMENT_BYTES`."""
+    line = " ".join(text.split()).replace('"', "'")
+    return line.encode()[:_COMMENT_BYTES].decode(errors="ignore")
 
 
 def _forwarded(pods: str | None) -> list[str]:
@@ -119,8 +137,12 @@ def _forwarded(pods: str | None) -> list[str]:
 
 
 def _unit() -> str:
-    """Loads the rules before there is a network. A reload without the file takes the rules away: so an undo of the first ones works."""
+    """Loads the rules, or else the closed ones, before there is a network.
+
+    A reload without the file takes the rules away: so an undo of the first ones works.
+    """
     remove = f'exec /usr/sbin/nft "{_REMOVE}"'
+    load = f"/usr/sbin/nft --file {RULES_FILE} && exit 0; /usr/sbin/nft --file {CLOSED_FILE}; exit 1"
     return unit_text(
         NAME,
         Unit=[
@@ -130,12 +152,13 @@ def _unit() -> str:
             "Before=network-pre.target",
             "# What nobody had confirmed when the power went is taken back first.",
             "After=pinion-undo.service",
-            f"ConditionPathExists={RULES_FILE}",
+            f"ConditionPathExists={CLOSED_FILE}",
         ],
         Service=[
             "Type=oneshot",
             "RemainAfterExit=yes",
-            f"ExecStart=/usr/sbin/nft --file {RULES_FILE}",
+            "# Rules that cannot be loaded leave the host closed but for operators, and the unit failed.",
+            f"ExecStart=/bin/sh -c '{load}'",
             f"ExecReload=/bin/sh -c 'if [ -e {RULES_FILE} ]; then exec /usr/sbin/nft --file {RULES_FILE}; fi; {remove}'",
             f'ExecStop=/usr/sbin/nft "{_REMOVE}"',
         ],
