@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.drivers.switch.plans import small_plan
+from unit.drivers.switch.bench import LoopbackBench
+from unit.drivers.switch.plans import PORTS, small_plan
 from unit.hosts.sites import LAB, plan_of_file
 
 from pinion.checks.claims import checks
 from pinion.checks.model import Finding, Outcome, SwitchProbe
 from pinion.checks.probers.switches import switch_prober
 from pinion.drivers.switch import MemorySwitch, SwitchState, SwitchUnreachableError, VlanState, compare
+from pinion.lab.switch.loopback import LoopbackSwitch
 from pinion.plan import Plan
 
 Edit = Callable[[SwitchState], SwitchState]
@@ -33,7 +36,7 @@ def switch(plan: Plan) -> MemorySwitch:
     return made
 
 
-def proved(plan: Plan, switch: MemorySwitch) -> dict[str, Finding]:
+def proved(plan: Plan, switch: MemorySwitch | LoopbackBench) -> dict[str, Finding]:
     """All findings about the switch, by the last two words of their names (``port.Ethernet1``)."""
     wanted = [check for check in checks(plan) if isinstance(check.probe, SwitchProbe)]
     found = switch_prober(lambda _: switch.driver())(plan, wanted)
@@ -157,3 +160,18 @@ def test_a_switch_that_does_not_answer_is_not_tried_and_says_so(plan: Plan, swit
     findings = proved(plan, switch)
     assert {finding.outcome for finding in findings.values()} == {Outcome.NOT_RUN}
     assert "no route to host; check its power" in findings["port.Ethernet1"].found
+
+
+def test_what_a_person_types_at_a_switch_is_found_over_ssh(plan: Plan, tmp_path: Path) -> None:
+    with LoopbackSwitch(tmp_path / "switch", ports=PORTS) as program:
+        eos = LoopbackBench(program, tmp_path)
+        eos.driver().apply(*plan.switches)
+        assert failed(proved(plan, eos)) == {}
+        port_lines = ("interface Ethernet1", "description mine", "l2 mtu 2000", "switchport trunk native vlan 7")
+        eos.console("configure", *port_lines, "vlan 400", "name guest", "end", "write")
+        findings = proved(plan, eos)
+        told = "description: mine, planned pis pi 1 eth0; native VLAN: 7, planned 1; MTU: 2000, planned default"
+        assert failed(findings) == {"port.Ethernet1": f"access 101; {told}"}
+        assert findings["rest.configuration"].left == ("VLAN 400 (guest)",)
+        eos.driver().apply(*plan.switches)
+        assert failed(proved(plan, eos)) == {}
