@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -19,6 +21,7 @@ from pinion.drivers.switch import (
     VlanState,
     open_driver,
 )
+from pinion.drivers.switch.eos_shell import EosShell
 from pinion.lab.switch.loopback import LoopbackSwitch
 
 
@@ -39,6 +42,9 @@ class Bench(Protocol):
 
     def reboot(self) -> SwitchState:
         """Power it off and on; what it holds then."""
+
+    def going_back(self) -> AbstractContextManager[None]:
+        """Within it, the switch undoes one change between the proof of its driver and the confirmation."""
 
 
 class MemoryBench:
@@ -71,6 +77,11 @@ class MemoryBench:
 
     def reboot(self) -> SwitchState:
         return self.driver().read()
+
+    @contextmanager
+    def going_back(self) -> Iterator[None]:
+        self.switch.go_back_next()
+        yield
 
 
 @dataclass
@@ -129,6 +140,35 @@ class LoopbackBench:
         self.switch.forget_running()
         self.switch.start()
         return self.driver().read()
+
+    @contextmanager
+    def going_back(self) -> Iterator[None]:
+        with self.at(" commit", lambda session: self.console(f"configure session {session} abort")):
+            yield
+
+    @contextmanager
+    def at(self, end: str, act: Callable[[str], object], *, after: bool = False) -> Iterator[None]:
+        """Within it, *act* on the session of the first driver's ``configure session NAME…`` with this *end*, before it or *after* it."""
+        plain = EosShell.command
+        done: list[str] = []
+
+        def command(shell: EosShell, text: str) -> str:
+            first = not done and text.startswith("configure session ") and text.endswith(end)
+            if first:
+                done.append(text.split()[2])
+            if first and not after:
+                act(done[0])
+            answer = plain(shell, text)
+            if first and after:
+                act(done[0])
+            return answer
+
+        EosShell.command = command  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            EosShell.command = plain  # type: ignore[method-assign]
+        assert done, f"no driver said configure session NAME{end}"
 
 
 _SAVED = "Copy completed successfully.\n"

@@ -8,7 +8,7 @@ import pytest
 from unit.drivers.switch.bench import Bench, MemoryBench
 from unit.drivers.switch.plans import PORTS, access_port, small_plan
 
-from pinion.drivers.switch import PortState, SwitchError, SwitchState, compare
+from pinion.drivers.switch import NotConfirmedError, PortState, SwitchError, SwitchState, compare
 from pinion.drivers.switch.state import wanted
 
 FACTORY = SwitchState(ports=tuple(PortState(name=name, enabled=False) for name in PORTS))
@@ -102,3 +102,13 @@ def test_a_plan_with_a_port_that_the_switch_lacks_changes_nothing(bench: Bench) 
     assert driver.read() == FACTORY
     driver.apply(plan)
     assert compare(driver.read(), plan).empty
+
+
+def test_a_change_that_the_switch_undoes_before_its_confirmation_is_no_success(bench: Bench) -> None:
+    driver, plan = bench.driver(), small_plan()
+    with bench.going_back(), pytest.raises(NotConfirmedError, match=r"undid the change .*VLAN 100 .*run again"):
+        driver.apply(plan)
+    assert driver.read() == FACTORY
+    assert bench.reboot() == FACTORY, "what came of it was not saved either"
+    assert not driver.apply(plan).empty
+    assert driver.read() == wanted(plan)
