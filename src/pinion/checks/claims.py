@@ -14,6 +14,7 @@ from pinion.checks.model import (
     SwitchProbe,
     Topic,
 )
+from pinion.checks.switch_logins import switch_login_checks
 from pinion.drivers.switch.state import wanted
 from pinion.plan.addressing import host
 from pinion.plan.model import DeviceKind, DevicePlan, Plan, SwitchPlan, SwitchPort, VlanPlan
@@ -32,6 +33,7 @@ def checks(plan: Plan) -> tuple[Check, ...]:
         *(check for switch in plan.switches for check in _switch(plan, switch)),
         *_reachability(plan),
         *flow_checks(plan),
+        *switch_login_checks(plan),
         *host_checks(plan),
         *_cluster(plan),
         *_services(plan),

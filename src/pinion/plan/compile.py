@@ -59,7 +59,10 @@ def plan(site: Site, catalog: Catalog | None = None) -> Plan:
             for slug in sorted({device.platform for device in devices})
         ),
         devices=devices,
-        switches=tuple(fabric.switch(site, known, wiring, device, found_vlans) for device in switches),
+        switches=tuple(
+            fabric.switch(site, known, wiring, device, found_vlans, flows.ending_at(found_flows, device))
+            for device in switches
+        ),
         flows=found_flows,
         hosts=_host_plans(site, known, staying, found_vlans, found_flows),
         rollout=RolloutPlan(

@@ -247,11 +247,13 @@ class _Run:
                 return
             except (SwitchUnreachableError, LoginRefusedError) as error:
                 if time.monotonic() >= give_up:
+                    back = f"the switch goes back to its former configuration within {self._access.confirm_within} s"
+                    asked = "is where this runs among concerns.firewall.operators? " if self._want.ssh_sources else ""
                     raise NotConfirmedError(
                         self._called,
                         f"the change could not be confirmed by a fresh login: {error.reason}",
                         command=error.command,
-                        hint=f"the switch goes back to its former configuration within {self._access.confirm_within} s; then run again",
+                        hint=f"{asked}{back}; then run again",
                     ) from error
                 time.sleep(0.5)
 

@@ -40,6 +40,9 @@ class Bench(Protocol):
     def remove_vlan(self, vid: int) -> None:
         """Remove a VLAN by hand."""
 
+    def ask(self, name: str | None) -> None:
+        """Have SSH ask another access list over IPv4, or none, by hand."""
+
     def reboot(self) -> SwitchState:
         """Power it off and on; what it holds then."""
 
@@ -73,6 +76,11 @@ class MemoryBench:
     def remove_vlan(self, vid: int) -> None:
         self.switch.edit(
             lambda state: state.model_copy(update={"vlans": tuple(vlan for vlan in state.vlans if vlan.vid != vid)})
+        )
+
+    def ask(self, name: str | None) -> None:
+        self.switch.edit(
+            lambda state: state.model_copy(update={"ssh_ipv4": state.ssh_ipv4.model_copy(update={"asked": name})})
         )
 
     def reboot(self) -> SwitchState:
@@ -134,6 +142,10 @@ class LoopbackBench:
 
     def remove_vlan(self, vid: int) -> None:
         assert self.console("configure", f"no vlan {vid}", "end", "write") == _SAVED
+
+    def ask(self, name: str | None) -> None:
+        line = "no ip access-group" if name is None else f"ip access-group {name} in"
+        assert self.console("configure", "management ssh", line, "end", "write") == _SAVED
 
     def reboot(self) -> SwitchState:
         self.switch.kill()
