@@ -10,7 +10,7 @@ from pathlib import Path
 import paramiko
 from pydantic import SecretStr
 
-from pinion.drivers.switch import SwitchAccess, SwitchDiff, SwitchState, open_driver
+from pinion.drivers.switch import SwitchAccess, SwitchDiff, SwitchError, SwitchState, open_driver
 from pinion.plan import plan
 from pinion.site.loader import load
 
@@ -38,6 +38,14 @@ def main(site: Path, verb: str, *lines: str) -> None:
         known_hosts=Path(told["known_hosts"]),
         lock_folder=endpoints.parent / "locks",
     )
+    if verb == "shut-out":
+        elsewhere = switch.model_copy(update={"ssh_sources": ("192.0.2.0/24",)})
+        hasty = access.model_copy(update={"confirm_within": 20, "connect_timeout": 3.0, "command_timeout": 3.0})
+        try:
+            open_driver(switch.driver, switch.name, hasty).apply(elsewhere)
+        except SwitchError as error:
+            print(json.dumps({type(error).__name__: str(error)}))
+        return
     driver = open_driver(switch.driver, switch.name, access)
     verbs = {"read": driver.read, "diff": lambda: driver.diff(switch), "apply": lambda: driver.apply(switch)}
     found: SwitchState | SwitchDiff = verbs[verb]() if verb in verbs else driver.undo(switch)

@@ -13,6 +13,7 @@ import pytest
 from lab.small_rack import SmallRack
 from unit.lab.switch.dataplane_contract import DataPlaneContract
 
+from pinion.checks.switch_logins import GREETED, KEPT_OUT, switch_login_checks
 from pinion.drivers.switch.state import wanted
 from pinion.lab.errors import LabError
 from pinion.lab.switch.nos.dataplane import DataPlaneError
@@ -55,6 +56,10 @@ class Fabric:
             "exec", "--", str(self.python), str(script), str(self.rack.site), "say", *lines, expect=None
         )
         return done.stdout if done.returncode == 0 else f"exit {done.returncode}: {done.stderr}"
+
+    def can_log_in(self) -> bool:
+        """Whether the switch greets whoever stands at the operator's place."""
+        return "exit" not in self.console("show version")
 
     def tor(self, *argv: str) -> str:
         """Run a command inside the switch's machine."""
@@ -106,12 +111,44 @@ def test_then_vlans_connect_and_the_switch_routes_between_them(fabric: Fabric) -
         assert fabric.rack.reaches(machine, address), (machine, address)
 
 
-def test_the_fabric_never_reaches_the_out_of_band_network_nor_the_switch_itself(fabric: Fabric) -> None:
+def test_the_fabric_never_reaches_the_out_of_band_network(fabric: Fabric) -> None:
     for address in (SWITCH_OUT_OF_BAND, "10.77.99.10"):
         assert not fabric.rack.ping("pi-01", address), address
-    for address in (GATEWAY, OTHER_GATEWAY):
-        with pytest.raises(OSError, match="refused"):
-            fabric.rack.machine("pi-01").connect(address, 22, timeout=3.0)
+
+
+def test_only_whom_the_flows_name_opens_ssh_to_a_gateway(fabric: Fabric) -> None:
+    """The claims' own probes, before the site says who may log in, after, and when somebody takes the list away."""
+    stated = fabric.rack.site.read_text()
+    fabric.rack.site.write_text(f"{stated}concerns: {{firewall: {{}}}}\n")
+    try:
+        claims = switch_login_checks(plan(load(fabric.rack.site)))
+        assert {(check.probe.host, check.expected) for check in claims} == {("mgmt-1", GREETED), ("pi-01", KEPT_OUT)}
+        assert {check.probe.command.split()[-1] for check in claims} == {GATEWAY, OTHER_GATEWAY}
+
+        def answers() -> list[str]:
+            asked = [(check.probe.host, check.probe.command) for check in claims]
+            return [fabric.rack.machine(name).run(["sh", "-c", text]).stdout.strip() for name, text in asked]
+
+        expected = [check.expected for check in claims]
+        assert answers() == [GREETED] * len(claims), "as on EOS, nobody is held back until it is told to"
+        assert any("pinion-ssh" in change for change in fabric.driver("apply")["changes"])
+        assert answers() == expected
+        fabric.console("configure", "management ssh", "no ip access-group", "end")
+        assert answers() == [GREETED] * len(claims)
+        assert fabric.driver("diff")["changes"] == [
+            "SSH to the switch, ip: access list added pinion-ssh",
+            "start-up configuration out of date -> saved",
+        ]
+        fabric.driver("apply")
+        assert answers() == expected
+        before = fabric.driver("read")
+        assert "NotConfirmedError" in fabric.driver("shut-out")
+        assert fabric.eventually(lambda: fabric.can_log_in() and fabric.driver("read") == before, seconds=90)
+        assert answers() == expected
+    finally:
+        fabric.rack.site.write_text(stated)
+        fabric.driver("apply")
+    assert "pinion-ssh" not in fabric.console("show running-config")
 
 
 def test_tcp_arrives_whole_bridged_and_routed(fabric: Fabric) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from scenarios.rack import SITE, Rack
 
 
-def move_port(rack: Rack, port: str, vlan: int) -> None:
+def change_port(rack: Rack, port: str, *lines: str) -> None:
     """Change a port on the switch itself, as someone with a terminal would."""
     switch = rack.endpoints()["switches"]["tor-1"]
     program = f"""
@@ -15,7 +16,7 @@ import netmiko
 c = netmiko.ConnectHandler(device_type="arista_eos", host="{switch["host"]}", username="{switch["user"]}",
     password=open("{switch["password_file"]}").read().strip())
 c.enable()
-print(c.send_config_set(["interface {port}", "switchport access vlan {vlan}"]))
+print(c.send_config_set({["interface " + port, *lines]!r}))
 c.disconnect()
 """
     rack.inside("python", "-", given=program)
@@ -24,7 +25,8 @@ c.disconnect()
 def test_three_drifts_are_seen_and_repaired(rack: Rack) -> None:
     vlan = rack.netbox("ipam/vlans/?vid=101")["results"][0]
     rack.netbox(f"ipam/vlans/{vlan['id']}/", "PATCH", {"name": "renamed-by-hand"})
-    move_port(rack, "Ethernet2", 102)
+    change_port(rack, "Ethernet2", "switchport access vlan 102")
+    change_port(rack, "Ethernet1", "description somebody's", "l2 mtu 2000", "switchport trunk native vlan 102")
     rack.kubectl("label", "node", "pi-01", "edge-")
 
     argv = ("pulumi", "preview", "--non-interactive", "--stack", SITE, "--refresh", "--diff", "--color", "never")
@@ -36,6 +38,17 @@ def test_three_drifts_are_seen_and_repaired(rack: Rack) -> None:
     assert "Ethernet2" in text
     assert "pis.pi 2" in text, "the switch's drift is told in words of the site file"
     assert "edge" in text
+
+    seen = rack.inside("pinion", "verify", str(rack.site_file), "--topic", "fabric", "--json", check=False)
+    assert seen.returncode == 1
+    findings = {finding["check"]["id"]: finding for finding in json.loads(seen.stdout)["findings"]}
+    failed = {name for name, finding in findings.items() if finding["outcome"] != "proved"}
+    first, rest = "fabric.tor-1.port.Ethernet1", "fabric.tor-1.rest.configuration"
+    assert failed == {first, "fabric.tor-1.port.Ethernet2", rest}
+    for difference in ("description: somebody's", "MTU: 2000, planned default", "native VLAN: 102, planned 1"):
+        assert difference in findings[first]["found"]
+    assert "start-up configuration" in findings[rest]["found"], "nobody saved what was typed"
+    assert "pinion up" in findings[first]["check"]["remedy"]
 
     stages = {stage["stage"]: stage["changes"] for stage in rack.up()}
     assert stages["pulumi"] == 3

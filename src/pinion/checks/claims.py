@@ -5,6 +5,7 @@ from __future__ import annotations
 from pinion.checks.flows import flow_checks
 from pinion.checks.hosts import host_checks
 from pinion.checks.model import (
+    AS_PLANNED,
     Check,
     ClusterProbe,
     HttpProbe,
@@ -13,6 +14,7 @@ from pinion.checks.model import (
     SwitchProbe,
     Topic,
 )
+from pinion.checks.switch_logins import switch_login_checks
 from pinion.drivers.switch.state import wanted
 from pinion.plan.addressing import host
 from pinion.plan.model import DeviceKind, DevicePlan, Plan, SwitchPlan, SwitchPort, VlanPlan
@@ -31,6 +33,7 @@ def checks(plan: Plan) -> tuple[Check, ...]:
         *(check for switch in plan.switches for check in _switch(plan, switch)),
         *_reachability(plan),
         *flow_checks(plan),
+        *switch_login_checks(plan),
         *host_checks(plan),
         *_cluster(plan),
         *_services(plan),
@@ -49,7 +52,7 @@ def _records(plan: Plan) -> list[Check]:
             topic=Topic.RECORDS,
             subject=name,
             claim=f"NetBox holds {kind} {name}",
-            expected="as planned",
+            expected=AS_PLANNED,
             probe=RecordProbe(object=kind, name=name),  # type: ignore[arg-type]
             remedy=_UP_AGAIN.format(site=plan.site),
             origin=origin,
@@ -94,6 +97,7 @@ def _switch(plan: Plan, switch: SwitchPlan) -> list[Check]:
             check("svi", str(svi.vid), f"gateway of VLAN {svi.vid} is", svi.shown, switch.origin)
             for svi in wanted(switch).svis
         ),
+        check("rest", "configuration", f"all else that is ours on {switch.name} is", AS_PLANNED, switch.origin),
     ]
 
 

@@ -16,6 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pinion.site.catalog import Evidence
 
+#: What is found of a thing that a driver compared whole and that differs in nothing.
+AS_PLANNED = "as planned"
+
 
 class _Data(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,11 +44,14 @@ class RecordProbe(_Data):
 
 
 class SwitchProbe(_Data):
-    """Read one fact of a switch's running configuration: ``port Ethernet1``, ``vlan 101`` or ``svi 101``."""
+    """Compare one element of a switch whole with the plan: ``port Ethernet1``, ``vlan 101``, ``svi 101``.
+
+    ``rest`` is everything in our scope that no other element of the plan names: routing, ports beyond the plan, what is not saved.
+    """
 
     kind: Literal["switch"] = "switch"
     switch: str
-    element: Literal["vlan", "port", "svi"]
+    element: Literal["vlan", "port", "svi", "rest"]
     key: str
 
 
@@ -128,19 +134,23 @@ class Outcome(StrEnum):
 
 
 class Finding(_Data):
-    """What a check found. *found* is the observed value, or the reason why the probe could not run. *seconds* is its share of the time."""
+    """What a check found. *found* is the observed value, or the reason why the probe could not run. *seconds* is its share of the time.
+
+    *left* names what the probe saw beside it that is not ours: told, never counted against the claim.
+    """
 
     check: Check
     outcome: Outcome
     found: str
     evidence: Evidence | None
     seconds: float
+    left: tuple[str, ...] = ()
 
 
-def judge(check: Check, found: str, seconds: float) -> Finding:
-    """A Finding from an observed value: proved when it equals the expected one."""
+def judge(check: Check, found: str, seconds: float, left: tuple[str, ...] = ()) -> Finding:
+    """A Finding from an observed value: proved when it equals the expected one. *left* is what is not ours."""
     outcome = Outcome.PROVED if found == check.expected else Outcome.FAILED
-    return Finding(check=check, outcome=outcome, found=found, evidence=check.best, seconds=seconds)
+    return Finding(check=check, outcome=outcome, found=found, evidence=check.best, seconds=seconds, left=left)
 
 
 def not_run(check: Check, reason: str) -> Finding:

@@ -113,7 +113,10 @@ def _print(findings: Sequence[Finding], *, show_all: bool, report: Path | None) 
     reasons = Counter(finding.found for finding in findings if finding.outcome is Outcome.NOT_RUN)
     for reason, count in reasons.items():
         _say(console, f"{mark(Outcome.NOT_RUN)} {count} claims could not be tried: {reason}")
-    if shown or reasons:
+    left = [f"{finding.check.subject}: {', '.join(finding.left)}" for finding in findings if finding.left]
+    for line in left:
+        _say(console, f"not ours, left alone on {line}")
+    if shown or reasons or left:
         console.print()
     console.print(summary)
     if report is not None:

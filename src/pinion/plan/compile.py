@@ -17,9 +17,9 @@ from pinion.plan.model import (
     PlatformPlan,
     RackPlan,
     RolloutPlan,
-    TrafficClassPlan,
     VlanPlan,
 )
+from pinion.plan.traffic import traffic_classes
 from pinion.site import catalog as hardware
 from pinion.site.allocation import natural
 from pinion.site.catalog import Catalog
@@ -52,17 +52,17 @@ def plan(site: Site, catalog: Catalog | None = None) -> Plan:
             for name, rack in sorted(site.racks.items(), key=lambda item: natural(item[0]))
         ),
         vlans=found_vlans,
-        traffic_classes=tuple(
-            TrafficClassPlan(name=name, share=fraction(stated.share), dscp=stated.dscp, delivery=stated.delivery)
-            for name, stated in site.traffic_classes.items()
-        ),
+        traffic_classes=traffic_classes(site, known),
         device_types=device_types(site, known),
         platforms=tuple(
             PlatformPlan(slug=slug, name=known.platforms[slug].name, evidence=known.platforms[slug].evidence)
             for slug in sorted({device.platform for device in devices})
         ),
         devices=devices,
-        switches=tuple(fabric.switch(site, known, wiring, device, found_vlans) for device in switches),
+        switches=tuple(
+            fabric.switch(site, known, wiring, device, found_vlans, flows.ending_at(found_flows, device))
+            for device in switches
+        ),
         flows=found_flows,
         hosts=_host_plans(site, known, staying, found_vlans, found_flows),
         rollout=RolloutPlan(

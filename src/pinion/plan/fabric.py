@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
+
+from pinion.plan import flows
 from pinion.plan.addressing import network_mtu
 from pinion.plan.devices import Wiring
-from pinion.plan.model import DevicePlan, Svi, SwitchPlan, SwitchPort, SwitchVlan, VlanPlan
+from pinion.plan.model import DevicePlan, FlowPlan, Svi, SwitchPlan, SwitchPort, SwitchVlan, VlanPlan
 from pinion.site.allocation import gateway
 from pinion.site.catalog import Catalog
 from pinion.site.model import Purpose, Site
 
 
-def switch(site: Site, catalog: Catalog, wiring: Wiring, device: DevicePlan, vlans: tuple[VlanPlan, ...]) -> SwitchPlan:
-    """The configuration of the switch whose record is *device*."""
+def switch(
+    site: Site,
+    catalog: Catalog,
+    wiring: Wiring,
+    device: DevicePlan,
+    vlans: tuple[VlanPlan, ...],
+    ending: tuple[FlowPlan, ...],
+) -> SwitchPlan:
+    """The configuration of the switch whose record is *device*; *ending* are the flows that end at it."""
     platform = catalog.platforms[device.platform]
     if platform.driver is None:
         raise ValueError(f"platform '{device.platform}' of switch {device.name} has no switch driver")
@@ -44,9 +54,16 @@ def switch(site: Site, catalog: Catalog, wiring: Wiring, device: DevicePlan, vla
         vlans=tuple(SwitchVlan(vid=vlan.vid, name=vlan.name) for vlan in vlans if vlan.fabric),
         ports=tuple(ports),
         svis=_svis(site),
+        ssh_sources=_ssh_sources(ending) if site.concerns.firewall is not None else (),
         evidence=platform.evidence,
         origin=device.origin,
     )
+
+
+def _ssh_sources(ending: tuple[FlowPlan, ...]) -> tuple[str, ...]:
+    """Who may log in: the sources of all flows to SSH, as prefixes, since a standard access list knows no spans."""
+    spans = (span for flow in ending if flow.protocol == "tcp" and flows.SSH in flow.ports for span in flow.sources)
+    return tuple(str(ip_network(prefix)) for span in flows.collapse(spans) for prefix in flows.prefixes_of(span))
 
 
 def _svis(site: Site) -> tuple[Svi, ...]:

@@ -148,8 +148,13 @@ def collapse(sources: Iterable[str]) -> tuple[str, ...]:
 
 def lets(flow: FlowPlan, address: str) -> bool:
     """Whether whoever has *address* (without mask) may open *flow*."""
+    return within(flow.sources, address)
+
+
+def within(sources: Iterable[str], address: str) -> bool:
+    """Whether *address* (without mask) is in one of *sources*, each an address, a prefix or a span."""
     asked = ip_address(address)
-    spans = (_span(source) for source in flow.sources)
+    spans = (_span(source) for source in sources)
     return any(version == asked.version and first <= int(asked) <= last for version, first, last in spans)
 
 

@@ -1,13 +1,14 @@
 """A switch plan as the switch's own configuration text.
 
-The text is the whole *declared scope* and nothing else: VLANs, ``interface EthernetN``, ``interface VlanN`` and routing between VLANs.
-Management interface, host name, users and AAA are never in it.
+The text is the whole *declared scope* and nothing else: VLANs, ``interface EthernetN``, ``interface VlanN``, routing between VLANs, and the
+access list that SSH asks. Management interface, host name, users and AAA are never in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_network
 from itertools import groupby
 from operator import itemgetter
 
@@ -16,6 +17,8 @@ from pinion.render import templates
 
 #: MAC address that switches of a pair share for their gateways. Arista's own examples use it (EOS User Manual, "Virtual IP addresses").
 VIRTUAL_ROUTER_MAC = "00:1c:73:00:00:99"
+#: Our access list of who may open SSH, one of this name a family.
+SSH_LIST = "pinion-ssh"
 
 
 def vid_ranges(vids: Iterable[int]) -> str:
@@ -49,6 +52,15 @@ class _Gateway:
     address_lines: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True)
+class _AccessList:
+    """One standard access list for the template; *rules* carry their numbers."""
+
+    word: str
+    name: str
+    rules: Sequence[str]
+
+
 def eos_config(switch: SwitchPlan) -> str:
     """The declared scope of *switch* as Arista EOS configuration, in the order and indentation of ``show running-config``."""
     return (
@@ -60,8 +72,38 @@ def eos_config(switch: SwitchPlan) -> str:
             svis=_gateways(switch.svis),
             virtual_router_macs=[VIRTUAL_ROUTER_MAC] if any(svi.virtual for svi in switch.svis) else [],
             routing_lines=routing_lines(switch.svis),
+            access_lists=_access_lists(switch.ssh_sources),
         )
     )
+
+
+def access_word(ipv6: bool) -> str:
+    """How EOS calls what is of one family: ``ip access-list``, ``ipv6 access-group``."""
+    return "ipv6" if ipv6 else "ip"
+
+
+def permit(prefix: str) -> str:
+    """The rule of a standard access list that lets *prefix* in, as EOS shows it."""
+    network = ip_network(prefix)
+    return f"permit {f'host {network[0]}' if network.num_addresses == 1 else network}"
+
+
+def _access_lists(sources: Sequence[str]) -> list[_AccessList]:
+    """Both families', where anything is held back: what one family lets nobody do, nobody does over the other."""
+    return [
+        _AccessList(
+            word=access_word(ipv6),
+            name=SSH_LIST,
+            rules=[
+                f"{10 * number} {rule}"
+                for number, rule in enumerate(
+                    [*(permit(source) for source in sources if (":" in source) == ipv6), "deny any"], start=1
+                )
+            ],
+        )
+        for ipv6 in (False, True)
+        if sources
+    ]
 
 
 def routing_lines(svis: Sequence[Svi]) -> list[str]:

@@ -100,3 +100,11 @@ def test_writing_replaces_in_one_step(tmp_path: Path) -> None:
     write(target, "two")
     assert target.read_text() == "two"
     assert [path.name for path in target.parent.iterdir()] == ["r.html"]
+
+
+def test_what_is_not_ours_is_listed_beside_the_claim_and_fails_nothing(compiled: Plan) -> None:
+    rest = next(check for check in checks(compiled) if check.id == "fabric.tor-1.rest.configuration")
+    found = judge(rest, rest.expected, 0.1, ("VLAN 400 (<guest>)", "ip routing"))
+    assert found.outcome is Outcome.PROVED
+    page = render_html(compiled, [found], taken=datetime(2026, 1, 1, tzinfo=UTC), source="site.yml")
+    assert "Not ours, left alone: VLAN 400 (&lt;guest&gt;), ip routing" in page

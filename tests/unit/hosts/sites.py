@@ -7,6 +7,8 @@ from pathlib import Path
 import yaml
 
 from pinion.plan import Plan, plan
+from pinion.site import catalog as hardware
+from pinion.site.catalog import Catalog
 from pinion.site.loader import load
 from pinion.site.model import Site
 
@@ -26,3 +28,12 @@ def planned(path: Path, **changes: object) -> Plan:
 def plan_of_file(path: Path) -> Plan:
     """The plan of the site file *path* as it is."""
     return plan(load(path))
+
+
+def with_pfc(*platforms: str) -> Catalog:
+    """The hardware catalogue, had we PFC for the switches of *platforms*."""
+    known = hardware.load()
+    changed = {
+        name: platform.model_copy(update={"pfc": name in platforms}) for name, platform in known.platforms.items()
+    }
+    return known.model_copy(update={"platforms": changed})

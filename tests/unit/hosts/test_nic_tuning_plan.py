@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from unit.hosts.nodes import concern, file, stated
-from unit.hosts.sites import DC, LAB
+from unit.hosts.sites import DC, LAB, with_pfc
 
 from pinion.plan import Plan
 from pinion.plan.concerns.nic_tuning import CONFIG_FILE, UDEV_FILE, priority, type_of_service
@@ -23,6 +23,13 @@ CLASSES = {
 }
 
 
+@pytest.fixture
+def switches_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The switches get PFC from us, too."""
+    known = with_pfc(*load().platforms)
+    monkeypatch.setattr("pinion.plan.compile.hardware.load", lambda: known)
+
+
 def plan(classes: dict[str, Any] | None = None, **settings: Any) -> Plan:
     changes = {} if classes is None else {"traffic_classes": classes}
     return stated(DC, {"nic_tuning": settings}, **changes)
@@ -33,6 +40,7 @@ def nic(found: Plan, name: str = "rdma0") -> dict[str, Any]:
     return entries[name]
 
 
+@pytest.mark.usefixtures("switches_pause")
 def test_a_lossless_class_on_a_card_that_can() -> None:
     found = nic(plan())
     assert found["mtu"] == 9000
@@ -44,12 +52,21 @@ def test_a_lossless_class_on_a_card_that_can() -> None:
     assert found["tos"] == 106
 
 
+def test_while_the_switch_does_not_pause_the_nic_does_not_either() -> None:
+    found = nic(plan())
+    assert found["pfc"] == []
+    assert found["pause"] is False
+    assert found["priorities"] == {"26": 3, "48": 6}, "marks and queues are as on the switch, lossless or not"
+
+
+@pytest.mark.usefixtures("switches_pause")
 def test_a_lossy_class_pauses_nothing() -> None:
     classes = CLASSES | {"rdma": {"share": "60%", "dscp": 26}}
     assert nic(plan(classes))["pfc"] == []
     assert nic(plan(classes))["priorities"]["26"] == 3
 
 
+@pytest.mark.usefixtures("switches_pause")
 @pytest.mark.parametrize("dscp", [8, 10, 18, 24, 26, 34, 46])
 def test_the_pfc_priority_is_the_one_that_the_packets_have(dscp: int) -> None:
     found = nic(plan(CLASSES | {"rdma": {"share": "60%", "dscp": dscp, "delivery": "lossless"}}))

@@ -91,8 +91,23 @@ def test_nothing_outside_the_scope_is_ever_written(plan: object) -> None:
         "ip routing",
         "ipv6 unicast-routing",
         "ip virtual-router mac-address ",
+        "ip access-list standard pinion-ssh",
+        "ipv6 access-list standard pinion-ssh",
+        "management ssh",
         "!",
     )
     for line in eos_config(plan).splitlines():  # type: ignore[arg-type]
         assert line.startswith(("   ", *allowed)), line
         assert line == line.rstrip()
+
+
+def test_who_may_open_ssh_is_said_for_both_families_and_of_management_ssh_nothing_else() -> None:
+    text = eos_config(small_plan(ssh_sources=("10.77.99.0/24", "10.77.100.10/32")))
+    assert _block(text, "ip access-list standard pinion-ssh") == [
+        "10 permit 10.77.99.0/24",
+        "20 permit host 10.77.100.10",
+        "30 deny any",
+    ]
+    assert _block(text, "ipv6 access-list standard pinion-ssh") == ["10 deny any"], "else it would be open"
+    assert _block(text, "management ssh") == ["ip access-group pinion-ssh in", "ipv6 access-group pinion-ssh in"]
+    assert "ssh" not in eos_config(small_plan())

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from pinion.checks.model import Check, Finding, RecordProbe, judge, not_run
+from pinion.checks.model import AS_PLANNED, Check, Finding, RecordProbe, judge, not_run
 from pinion.checks.probers import Prober
 from pinion.drivers.netbox import NetBoxDriver, NetBoxError, UnitDiff, device_record, site_records, vlan_record
 from pinion.plan.model import Plan
@@ -50,4 +50,4 @@ def _words(difference: UnitDiff) -> str:
             else f"{change.path} is {change.before!r}, planned {change.after!r}"
             for change in difference.changes
         )
-    return "as planned"
+    return AS_PLANNED

@@ -1,15 +1,22 @@
-"""Probe ToR switches: read the running configuration once a switch and compare each element with the plan."""
+"""Probe ToR switches: each is read once and compared as a whole with its plan by the driver's own comparison, then told by element.
+
+Every difference that the driver would mend shows: at the element of the plan that it is of, or under ``rest``. What is not ours is told
+beside it and fails nothing.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from pinion.checks.model import Check, Finding, SwitchProbe, judge, not_run
+from pinion.checks.model import AS_PLANNED, Check, Finding, SwitchProbe, judge, not_run
 from pinion.checks.probers import Prober
-from pinion.drivers.switch import SwitchDriver, SwitchError, SwitchState
+from pinion.drivers.switch import Change, SwitchDriver, SwitchError, SwitchState, compare
 from pinion.plan.model import Plan, SwitchPlan
+
+#: The part of a switch's state that an element of a probe is in.
+_PARTS = {"vlan": "vlans", "port": "ports", "svi": "svis"}
 
 
 def switch_prober(driver_of: Callable[[SwitchPlan], SwitchDriver]) -> Prober:
@@ -21,10 +28,7 @@ def switch_prober(driver_of: Callable[[SwitchPlan], SwitchDriver]) -> Prober:
             state = driver_of(switch).read()
         except SwitchError as error:
             return [not_run(check, str(error)) for check in checks]
-        share = (time.monotonic() - started) / len(checks)
-        return [
-            judge(check, element(state, check.probe), share) for check in checks if isinstance(check.probe, SwitchProbe)
-        ]
+        return list(_findings(switch, state, checks, (time.monotonic() - started) / len(checks)))
 
     def prober(plan: Plan, checks: Sequence[Check]) -> list[Finding]:
         mine: dict[str, list[Check]] = {}
@@ -37,6 +41,39 @@ def switch_prober(driver_of: Callable[[SwitchPlan], SwitchDriver]) -> Prober:
             return [finding for batch in batches for finding in batch]
 
     return prober
+
+
+def _findings(switch: SwitchPlan, state: SwitchState, checks: Sequence[Check], share: float) -> Iterator[Finding]:
+    """What *state* comes to for each of *checks* of one *switch*; *share* is the seconds that each took."""
+    difference = compare(state, switch)
+    for check in checks:
+        if not isinstance(check.probe, SwitchProbe):
+            continue
+        if check.probe.element == "rest":
+            rest = [str(change) for change in difference.changes if change.path[:2] not in _named(switch)]
+            yield judge(check, "; ".join(rest) or AS_PLANNED, share, difference.left)
+        else:
+            place = (_PARTS[check.probe.element], check.probe.key)
+            own = [change for change in difference.changes if change.path[:2] == place]
+            yield judge(check, "; ".join([element(state, check.probe), *_told(own)]), share)
+
+
+def _named(switch: SwitchPlan) -> set[tuple[str, ...]]:
+    """The places of all elements of *switch* that have a claim of their own."""
+    return {
+        *(("vlans", str(vlan.vid)) for vlan in switch.vlans),
+        *(("ports", port.name) for port in switch.ports),
+        *(("svis", str(svi.vid)) for svi in switch.svis),
+    }
+
+
+def _told(changes: Sequence[Change]) -> list[str]:
+    """Each field that differs; a thing that is missing as a whole is told by its phrase already."""
+    return [
+        f"{change.field}: {change.old or '(none)'}, planned {change.new or '(none)'}"
+        for change in changes
+        if change.field
+    ]
 
 
 def element(state: SwitchState, probe: SwitchProbe) -> str:

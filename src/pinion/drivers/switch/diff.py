@@ -4,6 +4,7 @@ Scope:
 
 * **Ports** (``interface EthernetN``) are ours entirely: one that the plan does not know is shut, a line without a word of ours is drift.
 * **VLANs and gateways** are ours when this plan or the former one lists the VLAN. Others are foreign: reported in `left`, never touched.
+* **SSH**: the access list `SSH_LIST` of each family, and that SSH asks it. A list of somebody's stays asked where the plan has none.
 * **Routing** is switched on where the plan has gateways and never switched off: something else may rely on it.
 """
 
@@ -14,10 +15,11 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
+from pinion.drivers.switch.lines import config_lines
 from pinion.drivers.switch.state import (
-    DEFAULT_MTU,
     DEFAULT_VLAN,
     PortState,
+    SshGuard,
     SviState,
     SwitchState,
     VlanState,
@@ -25,7 +27,7 @@ from pinion.drivers.switch.state import (
     wanted,
 )
 from pinion.plan.model import SwitchPlan
-from pinion.render.switch import vid_ranges
+from pinion.render.switch import access_word, vid_ranges
 
 
 class Change(BaseModel):
@@ -143,7 +145,7 @@ def emptied(had: SwitchPlan) -> SwitchPlan:
         )
         for port in had.ports
     )
-    return had.model_copy(update={"vlans": (), "svis": (), "ports": ports})
+    return had.model_copy(update={"vlans": (), "svis": (), "ports": ports, "ssh_sources": ()})
 
 
 def owned_vids(want: SwitchPlan, previous: SwitchPlan | None) -> set[int]:
@@ -167,6 +169,9 @@ def foreign(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None) -
         found.append("ipv6 unicast-routing")
     if state.virtual_router_mac and target.virtual_router_mac is None:
         found.append(f"ip virtual-router mac-address {state.virtual_router_mac}")
+    for word, has, needs in _guards(state, target):
+        if has.asked is not None and not has.ours and needs.asked is None:
+            found.append(f"management ssh: {word} access-group {has.asked} in")
     return tuple(found)
 
 
@@ -186,7 +191,21 @@ def expected(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None) 
         ip_routing=state.ip_routing or target.ip_routing,
         ipv6_routing=state.ipv6_routing or target.ipv6_routing,
         virtual_router_mac=target.virtual_router_mac or state.virtual_router_mac,
+        ssh_ipv4=_expected_guard(state.ssh_ipv4, target.ssh_ipv4),
+        ssh_ipv6=_expected_guard(state.ssh_ipv6, target.ssh_ipv6),
     )
+
+
+def _expected_guard(has: SshGuard, target: SshGuard) -> SshGuard:
+    """Ours where the plan has one; else none of ours, and somebody else's as it is."""
+    foreign = target.asked is None and has.asked is not None and not has.ours
+    return target.model_copy(update={"asked": has.asked}) if foreign else target
+
+
+def _guards(state: SwitchState, target: SwitchState) -> Iterator[tuple[str, SshGuard, SshGuard]]:
+    """By family, as EOS calls it: what is held, and what should be."""
+    yield access_word(False), state.ssh_ipv4, target.ssh_ipv4
+    yield access_word(True), state.ssh_ipv6, target.ssh_ipv6
 
 
 # --- changes in words -------------------------------------------------------------------------------------------------
@@ -302,76 +321,17 @@ def _global_changes(state: SwitchState, target: SwitchState) -> Iterator[Change]
     if state.virtual_router_mac != target.virtual_router_mac:
         old, new = state.virtual_router_mac or "(none)", target.virtual_router_mac
         yield Change(path=("virtual_router_mac",), subject="shared gateways", field="MAC address", old=old, new=new)
+    for word, has, needs in _guards(state, target):
+        fields = (
+            ("asked", "access list", has.asked, needs.asked),
+            ("allowed", "let in", _let_in(has), _let_in(needs)),
+            ("other", "other lines", _joined(has.other), _joined(needs.other)),
+        )
+        for key, field, held, wanted_ in fields:
+            if held != wanted_:
+                subject = f"SSH to the switch, {word}"
+                yield Change(path=("ssh", word, key), subject=subject, field=field, old=held, new=wanted_)
 
 
-# --- changes as configuration lines -----------------------------------------------------------------------------------
-
-
-def config_lines(state: SwitchState, target: SwitchState) -> Iterator[str]:
-    """The lines that differ, each under the unchanged header of its block: ``interface Ethernet3``, ``-   switchport access vlan 102``."""
-    has, needs = _text_blocks(state), _text_blocks(target)
-    for header in sorted({*has, *needs}, key=_block_order):
-        old, new = has.get(header), needs.get(header)
-        if old == new:
-            continue
-        if old is None or new is None:
-            sign, lines = ("+", new) if old is None else ("-", old)
-            yield f"{sign}{header}"
-            yield from (f"{sign}   {line}" for line in lines or ())
-            continue
-        yield f" {header}"
-        yield from (f"-   {line}" for line in old if line not in new)
-        yield from (f"+   {line}" for line in new if line not in old)
-
-
-def _block_order(header: str) -> tuple[int, tuple[int, ...]]:
-    """The order of ``show running-config``: VLANs, ports, gateways, the rest."""
-    kinds = ("vlan ", "interface Ethernet", "interface Vlan", "")
-    return next(place for place, kind in enumerate(kinds) if header.startswith(kind)), port_order(header)
-
-
-def _text_blocks(state: SwitchState) -> dict[str, list[str]]:
-    blocks = {f"vlan {vlan.vid}": [*([f"name {vlan.name}"] if vlan.name else []), *vlan.other] for vlan in state.vlans}
-    blocks |= {f"interface {port.name}": list(_port_lines(port)) for port in state.ports}
-    blocks |= {f"interface Vlan{svi.vid}": list(_svi_lines(svi)) for svi in state.svis}
-    if state.virtual_router_mac:
-        blocks[f"ip virtual-router mac-address {state.virtual_router_mac}"] = []
-    if state.ip_routing:
-        blocks["ip routing"] = []
-    if state.ipv6_routing:
-        blocks["ipv6 unicast-routing"] = []
-    return blocks
-
-
-def _port_lines(port: PortState) -> Iterator[str]:
-    if port.description:
-        yield f"description {port.description}"
-    if not port.enabled:
-        yield "shutdown"
-    if port.mtu is not None:
-        yield f"l2 mtu {port.mtu}"
-    if port.mode == "routed":
-        yield "no switchport"
-    if port.access_vlan != DEFAULT_VLAN:
-        yield f"switchport access vlan {port.access_vlan}"
-    if port.native_vlan != DEFAULT_VLAN:
-        yield f"switchport trunk native vlan {port.native_vlan}"
-    if port.trunk_vlans is not None:
-        yield f"switchport trunk allowed vlan {vid_ranges(port.trunk_vlans)}"
-    if port.mode == "trunk":
-        yield "switchport mode trunk"
-    yield from port.other
-
-
-def _svi_lines(svi: SviState) -> Iterator[str]:
-    if svi.description:
-        yield f"description {svi.description}"
-    if not svi.enabled:
-        yield "shutdown"
-    if svi.mtu != DEFAULT_MTU:
-        yield f"mtu {svi.mtu}"
-    for infix, addresses in (("", svi.addresses), ("virtual ", svi.virtual_addresses)):
-        for index, address in enumerate(addresses):
-            ipv6 = ":" in address
-            yield f"{'ipv6' if ipv6 else 'ip'} address {infix}{address}" + (" secondary" if index and not ipv6 else "")
-    yield from svi.other
+def _let_in(guard: SshGuard) -> str | None:
+    return None if guard.allowed is None else ", ".join(guard.allowed) or "nobody"

@@ -8,8 +8,8 @@ Order of one change, and what a death after each step leaves behind:
 4. nobody else at work, running configuration still the same?                as 3
 5. commit with a timer                                                       the switch goes back by itself, or the next run confirms
 6. log in afresh, read back, compare                                         as 5
-7. confirm                                                                   the new configuration, not saved: the next run saves it
-8. save to the start-up configuration                                        the new configuration
+7. confirm, read back, compare                                               the new configuration, not saved: the next run saves it
+8. save to the start-up configuration, read back both, compare               the new configuration
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import logging
 import random
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
 from pinion.drivers.switch.access import SwitchAccess
-from pinion.drivers.switch.diff import SwitchDiff, compare, emptied
+from pinion.drivers.switch.diff import Change, SwitchDiff, compare, emptied
 from pinion.drivers.switch.eos_parser import parse
 from pinion.drivers.switch.eos_sessions import LIST_SESSIONS, PREFIX, ConfigSession, parse_sessions
 from pinion.drivers.switch.eos_shell import EosShell, login
@@ -195,7 +195,7 @@ class _Run:
         blocking = None
         for session in sessions(shell, self._called):
             if session.of(self._owner):
-                if session.armed and self._holds_plan(shell):
+                if session.armed and not self._differences(shell):
                     _log.info("switch %s: confirming session %s of a run that died", self._called, session.name)
                     shell.command(f"configure session {session.name} commit")
                 else:
@@ -205,10 +205,6 @@ class _Run:
             elif session.of_pinion:
                 self._abort(shell, session.name)
         return blocking
-
-    def _holds_plan(self, shell: EosShell) -> bool:
-        running = parse(shell.command("show running-config"))
-        return compare(running, self._want, self._previous).empty
 
     # --- the change ---
 
@@ -242,37 +238,57 @@ class _Run:
     # --- after ---
 
     def _confirm(self, session: str) -> None:
-        """Prove by fresh logins that the switch is reachable and holds the plan; then confirm and save."""
+        """Prove by fresh logins that the switch is reachable and holds the plan, before it is confirmed and after."""
         give_up = time.monotonic() + self._access.confirm_within - _MARGIN
         while True:
             try:
                 with login(self._access, self._called) as shell:
                     self._prove(shell, session)
-                    shell.command(_SAVE)
                 return
             except (SwitchUnreachableError, LoginRefusedError) as error:
                 if time.monotonic() >= give_up:
+                    back = f"the switch goes back to its former configuration within {self._access.confirm_within} s"
+                    asked = "is where this runs among concerns.firewall.operators? " if self._want.ssh_sources else ""
                     raise NotConfirmedError(
                         self._called,
                         f"the change could not be confirmed by a fresh login: {error.reason}",
                         command=error.command,
-                        hint=f"the switch goes back to its former configuration within {self._access.confirm_within} s; then run again",
+                        hint=f"{asked}{back}; then run again",
                     ) from error
                 time.sleep(0.5)
 
     def _prove(self, shell: EosShell, session: str) -> None:
-        armed = any(known.armed and known.name == session for known in sessions(shell, self._called))
-        running = parse(shell.command("show running-config"))
-        wrong = compare(running, self._want, self._previous).changes
-        if armed and wrong:
-            self._abort(shell, session)
-            differences = "; ".join(map(str, wrong[:5]))
-            raise NotConvergedError(
-                self._called, f"after the change it still differs ({differences})", hint="the change was undone"
-            )
-        if armed:
-            shell.command(f"configure session {session} commit")
-        elif wrong:
+        """Confirm a change that holds the plan, and save it; then read all again: the switch may go back between two of our commands."""
+        if self._armed(shell, session):
+            if wrong := self._differences(shell):
+                self._abort(shell, session)
+                raise NotConvergedError(
+                    self._called, f"after the change it still differs ({_some(wrong)})", hint="the change was undone"
+                )
+            try:
+                shell.command(f"configure session {session} commit")
+            except CommandRefusedError:
+                if self._armed(shell, session):
+                    raise  # else its timer ran out meanwhile: what the switch holds now says more than its refusal
+        if wrong := self._differences(shell):
             raise NotConfirmedError(
-                self._called, "the switch undid the change before it was confirmed", hint="run again"
+                self._called, f"the switch undid the change before it was confirmed ({_some(wrong)})", hint="run again"
             )
+        shell.command(_SAVE)
+        if wrong := compare(read_state(shell, self._called), self._want, self._previous).changes:
+            raise NotConfirmedError(
+                self._called, f"read again after the confirmation it differs ({_some(wrong)})", hint="run again"
+            )
+
+    def _armed(self, shell: EosShell, session: str) -> bool:
+        return any(known.armed and known.name == session for known in sessions(shell, self._called))
+
+    def _differences(self, shell: EosShell) -> tuple[Change, ...]:
+        """How the running configuration differs from the plan."""
+        running = parse(shell.command("show running-config"))
+        return compare(running, self._want, self._previous).changes
+
+
+def _some(changes: Sequence[Change]) -> str:
+    """The first of *changes*, for an error."""
+    return "; ".join(map(str, changes[:5]))

@@ -8,23 +8,29 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from ipaddress import ip_interface
+from ipaddress import ip_interface, ip_network
 
 from pinion.drivers.switch.state import (
     DEFAULT_MTU,
     DEFAULT_VLAN,
     Mode,
     PortState,
+    SshGuard,
     SviState,
     SwitchState,
     VlanState,
     ordered_addresses,
     port_order,
 )
+from pinion.render.switch import SSH_LIST
 
 _ETHERNET = re.compile(r"interface (Ethernet\d+(?:/\d+)*)")
 _SVI = re.compile(r"interface Vlan(\d+)")
 _VLAN = re.compile(r"vlan ([\d,-]+)")
+_SSH_LIST = re.compile(rf"(ip|ipv6) access-list standard {SSH_LIST}")
+#: The list that SSH asks in the default VRF, which the gateways are in.
+_SSH_ASKS = re.compile(r"(ip|ipv6) access-group (\S+) in")
+_RULE_NUMBER = re.compile(r"^\d+ ")
 _NUMBER = re.compile(r"\d+")
 _MODES: dict[str, Mode] = {"access": "access", "trunk": "trunk"}
 
@@ -44,6 +50,7 @@ def parse(text: str) -> SwitchState:
     svis: dict[int, SviState] = {}
     ip_routing = ipv6_routing = False
     virtual_router_mac = None
+    guards = {"ip": SshGuard(), "ipv6": SshGuard()}
     for block in _blocks(text):
         if match := _VLAN.fullmatch(block.header):
             vlans |= {vid: _vlan(vid, block.lines) for vid in parse_vids(match[1])}
@@ -57,6 +64,11 @@ def parse(text: str) -> SwitchState:
             ipv6_routing = block.header == "ipv6 unicast-routing"
         elif block.header.startswith("ip virtual-router mac-address "):
             virtual_router_mac = block.header.split()[-1].lower()
+        elif match := _SSH_LIST.fullmatch(block.header):
+            guards[match[1]] = _ssh_list(guards[match[1]], block.lines)
+        elif block.header == "management ssh":
+            for asked in filter(None, map(_SSH_ASKS.fullmatch, block.lines)):
+                guards[asked[1]] = guards[asked[1]].model_copy(update={"asked": asked[2]})
     return SwitchState(
         vlans=tuple(vlans[vid] for vid in sorted(vlans) if vlans[vid] != VlanState(vid=DEFAULT_VLAN)),
         ports=tuple(ports[name] for name in sorted(ports, key=port_order)),
@@ -64,6 +76,8 @@ def parse(text: str) -> SwitchState:
         ip_routing=ip_routing,
         ipv6_routing=ipv6_routing,
         virtual_router_mac=virtual_router_mac,
+        ssh_ipv4=guards["ip"],
+        ssh_ipv6=guards["ipv6"],
     )
 
 
@@ -90,6 +104,21 @@ def _blocks(text: str) -> Iterator[_Block]:
             block.lines.append(line.strip())
     if block is not None:
         yield block
+
+
+def _ssh_list(guard: SshGuard, lines: list[str]) -> SshGuard:
+    """*guard* with the rules of our list. That it ends by refusing all others goes without saying."""
+    allowed, other = [], []
+    for number, line in enumerate(lines, start=1):
+        rule = _RULE_NUMBER.sub("", line)
+        try:
+            if not rule.startswith("permit "):
+                raise ValueError(rule)
+            allowed.append(str(ip_network(rule.removeprefix("permit ").removeprefix("host "))))
+        except ValueError:
+            if rule != "deny any" or number != len(lines):
+                other.append(rule)
+    return guard.model_copy(update={"allowed": tuple(allowed), "other": tuple(other)})
 
 
 def _vlan(vid: int, lines: list[str]) -> VlanState:

@@ -44,7 +44,7 @@ class SwitchBusyError(SwitchError):
 
 
 class NotConfirmedError(SwitchError):
-    """A change was committed, but no fresh login could confirm it: the switch goes back to its former configuration by itself."""
+    """A change was committed, but is not proved to last: no fresh login could confirm it, or the switch had gone back by then."""
 
 
 class NotConvergedError(SwitchError):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from threading import RLock
 
 from pinion.drivers.switch.diff import SwitchDiff, compare, emptied, expected
-from pinion.drivers.switch.errors import SwitchError
+from pinion.drivers.switch.errors import NotConfirmedError, SwitchError
 from pinion.drivers.switch.state import PortState, SwitchState, port_order
 from pinion.plan.model import SwitchPlan
 
@@ -21,6 +21,7 @@ class MemorySwitch:
             ports=tuple(PortState(name=port, enabled=False) for port in sorted(ports, key=port_order))
         )
         self._failures: list[SwitchError] = []
+        self._goes_back = False
 
     def driver(self) -> MemoryDriver:
         """A driver for this switch."""
@@ -40,6 +41,10 @@ class MemorySwitch:
         """Let the next call of any driver raise *error*, before it does anything. Several add up."""
         self._failures.append(error)
 
+    def go_back_next(self) -> None:
+        """Let the next change be undone just before it is confirmed, as by a commit timer that runs out."""
+        self._goes_back = True
+
     def _enter(self) -> None:
         if self._failures:
             raise self._failures.pop(0)
@@ -57,7 +62,14 @@ class MemorySwitch:
                     f"Invalid input (at token 2: '{min(unknown)}')",
                     command=f"default interface {min(unknown)}",
                 )
-            self._state = expected(self._state, want, previous)
+            if not self._goes_back:
+                self._state = expected(self._state, want, previous)
+            self._goes_back = False
+            if wrong := compare(self._state, want, previous).changes:
+                said = "; ".join(map(str, wrong[:5]))
+                raise NotConfirmedError(
+                    self.name, f"the switch undid the change before it was confirmed ({said})", hint="run again"
+                )
             return diff
 
     def _read(self) -> SwitchState:

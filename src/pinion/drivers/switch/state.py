@@ -1,4 +1,4 @@
-"""What a switch holds, typed: the declared scope only (VLANs, front ports, gateways, routing), in a canonical form.
+"""What a switch holds, typed: the declared scope only (VLANs, front ports, gateways, routing, who may open SSH), in a canonical form.
 
 `wanted` says the same of a `SwitchPlan`; `pinion.drivers.switch.eos_parser` reads it from a switch. Nothing here renders text.
 """
@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from pinion.plan.model import PortMode, SwitchPlan, SwitchPort
-from pinion.render.switch import VIRTUAL_ROUTER_MAC
+from pinion.render.switch import SSH_LIST, VIRTUAL_ROUTER_MAC
 
 #: Layer-3 MTU of an interface that does not state one (EOS User Manual, "mtu").
 DEFAULT_MTU = 1500
@@ -69,6 +69,23 @@ class SviState(Held):
         return ", ".join((*self.addresses, *self.virtual_addresses))
 
 
+class SshGuard(Held):
+    """Who may open SSH over one family, to any address of the switch.
+
+    *asked* names the access list that SSH asks, None for none. *allowed* are the prefixes that our own list lets in, in its order; None
+    when there is no such list. *other* are its lines that Pinion has no word for.
+    """
+
+    asked: str | None = None
+    allowed: tuple[str, ...] | None = None
+    other: tuple[str, ...] = ()
+
+    @property
+    def ours(self) -> bool:
+        """True when SSH asks our list."""
+        return self.asked == SSH_LIST
+
+
 class SwitchState(Held):
     """The declared scope of one switch.
 
@@ -82,6 +99,8 @@ class SwitchState(Held):
     ip_routing: bool = False
     ipv6_routing: bool = False
     virtual_router_mac: str | None = None
+    ssh_ipv4: SshGuard = SshGuard()
+    ssh_ipv6: SshGuard = SshGuard()
     saved: bool = True
     unconfirmed: str | None = None
 
@@ -132,7 +151,15 @@ def wanted(plan: SwitchPlan) -> SwitchState:
         ip_routing=False in families,
         ipv6_routing=True in families,
         virtual_router_mac=VIRTUAL_ROUTER_MAC if any(svi.virtual for svi in svis) else None,
+        ssh_ipv4=_wanted_guard(plan, ipv6=False),
+        ssh_ipv6=_wanted_guard(plan, ipv6=True),
     )
+
+
+def _wanted_guard(plan: SwitchPlan, *, ipv6: bool) -> SshGuard:
+    if not plan.ssh_sources:
+        return SshGuard()
+    return SshGuard(asked=SSH_LIST, allowed=tuple(source for source in plan.ssh_sources if (":" in source) == ipv6))
 
 
 def _wanted_port(port: SwitchPort) -> PortState:

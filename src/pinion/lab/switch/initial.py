@@ -27,7 +27,7 @@ def settings(
     users: str,
     host_key: str,
     data_plane: str,
-    device: str | None,
+    everywhere: bool,
     port: int,
 ) -> str:
     """The settings file; the fields are those of `pinion.lab.switch.nos.__main__.Settings`."""
@@ -39,7 +39,7 @@ def settings(
         "users": users,
         "host_key": host_key,
         "data_plane": data_plane,
-        "device": device,
+        "everywhere": everywhere,
         "port": port,
     }
     return json.dumps(content, indent=2) + "\n"

@@ -146,7 +146,7 @@ class LoopbackSwitch:
             users=str(self._folder / "users.json"),
             host_key=str(self._folder / "host_key"),
             data_plane="memory",
-            device=None,
+            everywhere=False,
             port=self.port,
         )
         (self._folder / "switch.json").write_text(text, encoding="ascii")

@@ -67,7 +67,7 @@ class SwitchPart:
                 users=f"{_ETC}/users.json",
                 host_key=f"{_ETC}/host_key",
                 data_plane="ovs",
-                device=switch.management_interface,
+                everywhere=True,
                 port=switch.management_port,
             ),
         )

@@ -2,7 +2,7 @@
 
 A packet must get the same queue on the NIC as on the switch. So the NIC trusts DSCP, the RDMA class and the congestion notifications of the
 switch's platform get the priority of their DSCP (DSCP >> 3, the default of every vendor of the reference), and PFC is on for the RDMA
-class alone, where that is lossless, and for nothing else.
+class alone, where that is lossless at the switches too (`pinion.plan.traffic`), and for nothing else.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostFile, HostModule, HostUnit, InterfacePlan
 from pinion.plan.programs import as_planned, program_file, program_path, run_once
 from pinion.plan.texts import kept_by, unit_text
+from pinion.plan.traffic import applied_delivery
 from pinion.site.catalog import Nic, RdmaPort
 from pinion.site.model import Delivery
 from pinion.site.node_concerns import NicTuning
@@ -76,7 +77,7 @@ def _wanted(host: HostContext, settings: NicTuning, nic: Nic, interface: Interfa
     moderation = {"rx": settings.rx_usecs, "tx": settings.tx_usecs} if nic.coalescing else {}
     bridging = nic.data_centre_bridging
     rdma = host.site.traffic_classes.get("rdma")
-    lossless = rdma is not None and rdma.delivery is Delivery.LOSSLESS
+    lossless = rdma is not None and applied_delivery(host.site, host.catalog, rdma) is Delivery.LOSSLESS
     return {
         "mtu": interface.mtu,
         "ring": (settings.ring or nic.ring) if nic.ring is not None else None,

@@ -44,7 +44,8 @@ class Svi(Planned):
 class SwitchPlan(Planned):
     """What one ToR switch must hold. *management_interface* is never configured by us.
 
-    *management_address* carries its mask; *management_port* is the SSH port.
+    *management_address* carries its mask; *management_port* is the SSH port. *ssh_sources* are the prefixes that may open SSH to any of its
+    addresses, its gateways' too; none: the site does not say, and nothing is held back.
     """
 
     name: str
@@ -57,5 +58,6 @@ class SwitchPlan(Planned):
     vlans: tuple[SwitchVlan, ...]
     ports: tuple[SwitchPort, ...]
     svis: tuple[Svi, ...]
+    ssh_sources: tuple[str, ...] = ()
     evidence: Evidence
     origin: str

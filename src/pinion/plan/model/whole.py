@@ -17,12 +17,16 @@ from pinion.site.model import Delivery
 
 
 class TrafficClassPlan(Planned):
-    """One traffic class, its share as a fraction of the link."""
+    """One traffic class, its share as a fraction of the link.
+
+    *delivery* is what the site states, *applied* what its NICs and switches do: see `pinion.plan.traffic`.
+    """
 
     name: str
     share: float
     dscp: int
     delivery: Delivery
+    applied: Delivery
 
 
 class RolloutPlan(Planned):

@@ -199,7 +199,8 @@ class Platform(Entry):
     """An operating system of a device.
 
     *driver* is the dialect the switch driver speaks. *lab* machines are made by `pinion lab`. *evidence* is the best that a probe of
-    it can give. *cnp_dscp* is the DSCP that its RoCE preset keeps for congestion notification packets.
+    it can give. *cnp_dscp* is the DSCP that its RoCE preset keeps for congestion notification packets. *pfc*: its driver turns PFC on at
+    the switch's ports for a lossless class; while that of one switch does not, no NIC of the site pauses either.
     """
 
     name: str
@@ -208,6 +209,7 @@ class Platform(Entry):
     lab: bool = False
     evidence: Evidence
     cnp_dscp: int | None = None
+    pfc: bool = False
 
 
 class Catalog(BaseModel):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -19,6 +21,7 @@ from pinion.drivers.switch import (
     VlanState,
     open_driver,
 )
+from pinion.drivers.switch.eos_shell import EosShell
 from pinion.lab.switch.loopback import LoopbackSwitch
 
 
@@ -37,8 +40,14 @@ class Bench(Protocol):
     def remove_vlan(self, vid: int) -> None:
         """Remove a VLAN by hand."""
 
+    def ask(self, name: str | None) -> None:
+        """Have SSH ask another access list over IPv4, or none, by hand."""
+
     def reboot(self) -> SwitchState:
         """Power it off and on; what it holds then."""
+
+    def going_back(self) -> AbstractContextManager[None]:
+        """Within it, the switch undoes one change between the proof of its driver and the confirmation."""
 
 
 class MemoryBench:
@@ -69,8 +78,18 @@ class MemoryBench:
             lambda state: state.model_copy(update={"vlans": tuple(vlan for vlan in state.vlans if vlan.vid != vid)})
         )
 
+    def ask(self, name: str | None) -> None:
+        self.switch.edit(
+            lambda state: state.model_copy(update={"ssh_ipv4": state.ssh_ipv4.model_copy(update={"asked": name})})
+        )
+
     def reboot(self) -> SwitchState:
         return self.driver().read()
+
+    @contextmanager
+    def going_back(self) -> Iterator[None]:
+        self.switch.go_back_next()
+        yield
 
 
 @dataclass
@@ -124,11 +143,44 @@ class LoopbackBench:
     def remove_vlan(self, vid: int) -> None:
         assert self.console("configure", f"no vlan {vid}", "end", "write") == _SAVED
 
+    def ask(self, name: str | None) -> None:
+        line = "no ip access-group" if name is None else f"ip access-group {name} in"
+        assert self.console("configure", "management ssh", line, "end", "write") == _SAVED
+
     def reboot(self) -> SwitchState:
         self.switch.kill()
         self.switch.forget_running()
         self.switch.start()
         return self.driver().read()
+
+    @contextmanager
+    def going_back(self) -> Iterator[None]:
+        with self.at(" commit", lambda session: self.console(f"configure session {session} abort")):
+            yield
+
+    @contextmanager
+    def at(self, end: str, act: Callable[[str], object], *, after: bool = False) -> Iterator[None]:
+        """Within it, *act* on the session of the first driver's ``configure session NAME…`` with this *end*, before it or *after* it."""
+        plain = EosShell.command
+        done: list[str] = []
+
+        def command(shell: EosShell, text: str) -> str:
+            first = not done and text.startswith("configure session ") and text.endswith(end)
+            if first:
+                done.append(text.split()[2])
+            if first and not after:
+                act(done[0])
+            answer = plain(shell, text)
+            if first and after:
+                act(done[0])
+            return answer
+
+        EosShell.command = command  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            EosShell.command = plain  # type: ignore[method-assign]
+        assert done, f"no driver said configure session NAME{end}"
 
 
 _SAVED = "Copy completed successfully.\n"

@@ -72,6 +72,7 @@ def small_plan(**changes: object) -> SwitchPlan:
     return base.model_copy(update=changes)
 
 
+SSH_SOURCES = st.sampled_from(("10.77.99.0/24", "10.77.100.10/32", "192.0.2.0/25", "fd00:99::/64", "fd00:100::10/128"))
 VIDS = st.integers(min_value=2, max_value=4094)
 NAMES = st.text("abyzAZ019._-", min_size=1, max_size=32)
 DESCRIPTIONS = st.text("abyz AZ019 |!%?/:#", max_size=40).map(str.strip).filter(lambda text: not text.startswith("!"))
@@ -117,4 +118,5 @@ def switch_plans(draw: st.DrawFn, ports: tuple[str, ...] = PORTS) -> SwitchPlan:
         vlans=tuple(SwitchVlan(vid=vid, name=draw(NAMES)) for vid in vids),
         ports=tuple(draw(_port(name, vids)) for name in ports),
         svis=tuple(svi for vid in vids for svi in draw(_svis(vid, virtual))),
+        ssh_sources=tuple(draw(st.lists(SSH_SOURCES, unique=True, max_size=3))),
     )

@@ -8,7 +8,7 @@ import pytest
 from unit.drivers.switch.bench import Bench, MemoryBench
 from unit.drivers.switch.plans import PORTS, access_port, small_plan
 
-from pinion.drivers.switch import PortState, SwitchError, SwitchState, compare
+from pinion.drivers.switch import NotConfirmedError, PortState, SwitchError, SwitchState, compare
 from pinion.drivers.switch.state import wanted
 
 FACTORY = SwitchState(ports=tuple(PortState(name=name, enabled=False) for name in PORTS))
@@ -102,3 +102,49 @@ def test_a_plan_with_a_port_that_the_switch_lacks_changes_nothing(bench: Bench) 
     assert driver.read() == FACTORY
     driver.apply(plan)
     assert compare(driver.read(), plan).empty
+
+
+def test_a_change_that_the_switch_undoes_before_its_confirmation_is_no_success(bench: Bench) -> None:
+    driver, plan = bench.driver(), small_plan()
+    with bench.going_back(), pytest.raises(NotConfirmedError, match=r"undid the change .*VLAN 100 .*run again"):
+        driver.apply(plan)
+    assert driver.read() == FACTORY
+    assert bench.reboot() == FACTORY, "what came of it was not saved either"
+    assert not driver.apply(plan).empty
+    assert driver.read() == wanted(plan)
+
+
+GUARDED = small_plan(ssh_sources=("10.77.99.0/24", "10.77.100.10/32", "fd00:99::/64"))
+
+
+def test_who_may_open_ssh_is_held_found_and_repaired(bench: Bench) -> None:
+    driver = bench.driver()
+    said = {str(change) for change in driver.apply(GUARDED).changes}
+    assert "SSH to the switch, ip: let in added 10.77.99.0/24, 10.77.100.10/32" in said
+    assert "SSH to the switch, ipv6: access list added pinion-ssh" in said
+    assert driver.read() == wanted(GUARDED)
+    assert driver.apply(GUARDED).empty
+    bench.ask(None)
+    assert [str(change) for change in driver.apply(GUARDED).changes] == [
+        "SSH to the switch, ip: access list added pinion-ssh"
+    ]
+    fewer = small_plan(ssh_sources=("10.77.99.0/24",))
+    assert [str(change) for change in driver.apply(fewer, GUARDED).changes] == [
+        "SSH to the switch, ip: let in 10.77.99.0/24, 10.77.100.10/32 -> 10.77.99.0/24",
+        "SSH to the switch, ipv6: let in fd00:99::/64 -> nobody",
+    ]
+    assert bench.reboot() == wanted(fewer)
+
+
+def test_a_plan_that_holds_nobody_back_takes_our_list_away_and_leaves_somebodys(bench: Bench) -> None:
+    driver = bench.driver()
+    driver.apply(GUARDED)
+    driver.apply(small_plan(), GUARDED)
+    assert driver.read() == wanted(small_plan())
+    bench.ask("corporate")
+    assert driver.diff(small_plan()).empty
+    assert driver.diff(small_plan()).left == ("management ssh: ip access-group corporate in",)
+    driver.apply(GUARDED)
+    assert driver.read() == wanted(GUARDED), "a plan that says who may log in is asked"
+    driver.undo(GUARDED)
+    assert driver.read() == FACTORY.model_copy(update={"ip_routing": True})

@@ -259,6 +259,38 @@ def test_a_session_that_another_run_clears_away_is_made_anew(
     assert eos.driver().read() == wanted(small_plan())
 
 
+def test_a_switch_that_loses_the_change_right_after_the_confirmation_is_told(eos: LoopbackBench) -> None:
+    """Confirmed, and gone all the same: what counts is what is read afterwards."""
+    plan = small_plan()
+    undo = ("configure", "interface Ethernet2", "switchport access vlan 100", "end")
+    with (
+        eos.at(" commit", lambda _: eos.console(*undo), after=True),
+        pytest.raises(NotConfirmedError, match=r"port Ethernet2 \(pis.pi 2\): access VLAN 100 -> 101.*run again"),
+    ):
+        eos.driver().apply(plan)
+    assert [str(change) for change in eos.driver().apply(plan).changes] == [
+        "port Ethernet2 (pis.pi 2): access VLAN 100 -> 101",
+        "start-up configuration out of date -> saved",
+    ]
+
+
+def test_a_change_that_is_lost_while_it_is_saved_is_told(eos: LoopbackBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = EosShell.command
+
+    def command(shell: EosShell, text: str) -> str:
+        answer = plain(shell, text)
+        if text.startswith("copy running-config"):
+            eos.console("configure", "interface Ethernet2", "shutdown", "end")
+        return answer
+
+    with monkeypatch.context() as patched:
+        patched.setattr(EosShell, "command", command)
+        with pytest.raises(NotConfirmedError, match=r"read again after the confirmation it differs .*Ethernet2"):
+            eos.driver().apply(small_plan())
+    eos.driver().apply(small_plan())
+    assert eos.driver().read() == wanted(small_plan())
+
+
 class _in_session:  # noqa: N801 - reads as a phrase
     """Somebody sits in a configuration session."""
 

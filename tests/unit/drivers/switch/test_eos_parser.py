@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from unit.drivers.switch.plans import lab_plan, switch_plans
 
 from pinion.drivers.switch.eos_parser import parse
-from pinion.drivers.switch.state import PortState, SviState, SwitchState, VlanState, wanted
+from pinion.drivers.switch.state import PortState, SshGuard, SviState, SwitchState, VlanState, wanted
 from pinion.plan.model import SwitchPlan
 from pinion.render.switch import eos_config
 
@@ -158,3 +158,36 @@ def test_all_and_none_and_the_default_vlan() -> None:
 @given(st.text(alphabet=st.sampled_from("vlan interface Ethernet123 switchport!\n   ip address-/,"), max_size=400))
 def test_no_text_makes_it_fail(text: str) -> None:
     parse(text)
+
+
+SSH = """\
+ip access-list standard corporate
+   10 permit 172.16.0.0/12
+!
+ip access-list standard pinion-ssh
+   10 permit 10.77.99.0/24
+   20 permit host 10.77.100.10
+   30 deny any
+!
+ipv6 access-list standard pinion-ssh
+   10 remark by hand
+   20 deny any
+   30 permit fd00::/64
+   40 deny any
+!
+management ssh
+   idle-timeout 60
+   ip access-group pinion-ssh in
+   ip access-group corporate vrf MGMT in
+   ipv6 access-group corporate in
+!
+"""
+
+
+def test_who_may_open_ssh_in_the_default_vrf() -> None:
+    state = parse(SSH)
+    assert state.ssh_ipv4 == SshGuard(asked="pinion-ssh", allowed=("10.77.99.0/24", "10.77.100.10/32"))
+    assert state.ssh_ipv6 == SshGuard(
+        asked="corporate", allowed=("fd00::/64",), other=("remark by hand", "deny any")
+    ), "a line that we did not write is never dropped silently"
+    assert parse("management ssh\n   idle-timeout 60\n").ssh_ipv4 == SshGuard()

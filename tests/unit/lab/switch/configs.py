@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from pinion.lab.switch.nos.config import Address, Config, Ethernet, Vlan, VlanInterface, factory
+from pinion.lab.switch.nos.config import AccessList, Address, Config, Ethernet, Rule, Vlan, VlanInterface, factory
 
 PORTS = tuple(f"Ethernet{index}" for index in range(1, 5))
 BASE = factory(PORTS, "Management1")
@@ -48,6 +48,18 @@ def _svi(draw: st.DrawFn, vid: int) -> VlanInterface:
     )
 
 
+_LISTS = st.sampled_from(("pinion-ssh", "operators"))
+
+
+@st.composite
+def _access_list(draw: st.DrawFn) -> AccessList:
+    ipv6 = draw(st.booleans())
+    sources = ("2001:db8::/32", "2001:db8::1/128") if ipv6 else ("192.0.2.0/24", "192.0.2.1/32", "0.0.0.0/0")
+    numbers = draw(st.lists(st.integers(1, 999_999), unique=True, max_size=3))
+    rules = (Rule(number, draw(st.booleans()), draw(st.sampled_from((None, *sources)))) for number in sorted(numbers))
+    return AccessList(ipv6, draw(_LISTS), tuple(rules))
+
+
 @st.composite
 def configs(draw: st.DrawFn) -> Config:
     """Any configuration of a switch with `PORTS`."""
@@ -58,6 +70,8 @@ def configs(draw: st.DrawFn) -> Config:
         config = config.with_interface(draw(_ethernet(name)))
     for vid in draw(st.sets(VIDS, max_size=3)):
         config = config.with_interface(draw(_svi(vid)))
+    for known in draw(st.lists(_access_list(), max_size=3)):
+        config = config.with_access_list(known)
     management = config.managements["Management1"]
     address = draw(st.sampled_from(((), (Address("192.0.2.1/24"),))))
     config = config.with_interface(replace(management, shutdown=draw(st.booleans()), addresses=address))
@@ -67,4 +81,5 @@ def configs(draw: st.DrawFn) -> Config:
         ip_routing=draw(st.booleans()),
         ipv6_routing=draw(st.booleans()),
         virtual_router_mac=draw(st.sampled_from((None, "00:1c:73:00:00:99"))),
+        ssh_lists=draw(st.dictionaries(st.booleans(), _LISTS)),
     )

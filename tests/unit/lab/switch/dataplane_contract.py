@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pinion.lab.switch.nos.config import Address, Config, Ethernet, Vlan, VlanInterface, factory
+from pinion.lab.switch.nos.config import AccessList, Address, Config, Ethernet, Rule, Vlan, VlanInterface, factory
 from pinion.lab.switch.nos.dataplane import DataPlane, Desired, Tagging, desired
 
 PORTS = ("Ethernet1", "Ethernet2", "Ethernet3")
@@ -21,6 +21,12 @@ def _config() -> Config:
     )
     config = config.with_interface(VlanInterface(101, mtu=1400, addresses=(Address("198.51.100.1/24"),)))
     return replace(config, ip_routing=True, managements={})
+
+
+_FOUR = AccessList(
+    False, "four", (Rule(10, True, "192.0.2.0/24"), Rule(20, False, None), Rule(30, True, "10.0.0.9/32"))
+)
+_SIX = AccessList(True, "six", (Rule(5, False, "2001:db8:9::/64"), Rule(10, True, "2001:db8::/32")))
 
 
 def _observed(plane: DataPlane) -> Desired:
@@ -70,6 +76,9 @@ class DataPlaneContract:
             replace(config, ip_routing=False),
             replace(config, ipv6_routing=True),
             replace(config, vlans={}, svis={}, ip_routing=False),
+            replace(config.with_access_list(_FOUR), ssh_lists={False: "four"}),
+            replace(config.with_access_list(_FOUR).with_access_list(_SIX), ssh_lists={False: "four", True: "six"}),
+            replace(config.with_access_list(_FOUR), ssh_lists={True: "not-there"}),
             config,
         ]
         for number, step in enumerate(steps):

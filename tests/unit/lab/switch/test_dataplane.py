@@ -9,8 +9,8 @@ from hypothesis import given
 from unit.lab.switch.configs import BASE, configs
 from unit.lab.switch.dataplane_contract import DataPlaneContract
 
-from pinion.lab.switch.nos.config import Address, Config, Ethernet, Vlan, VlanInterface
-from pinion.lab.switch.nos.dataplane import Desired, MemoryDataPlane, PortPlane, SviPlane, Tagging, desired
+from pinion.lab.switch.nos.config import AccessList, Address, Config, Ethernet, Rule, Vlan, VlanInterface
+from pinion.lab.switch.nos.dataplane import Desired, MemoryDataPlane, PortPlane, SshRule, SviPlane, Tagging, desired
 
 VLANS = BASE.with_vlan(Vlan(100)).with_vlan(Vlan(101))
 
@@ -53,6 +53,18 @@ def test_no_port_ever_carries_a_vlan_that_does_not_exist(config: Config) -> None
         if config.ethernets[port.name].shutdown:
             assert not port.up
             assert not carried
+
+
+def test_who_may_open_ssh_is_who_the_asked_list_names_and_nobody_else() -> None:
+    four = AccessList(False, "four", (Rule(10, True, "192.0.2.0/24"), Rule(20, False, "10.0.0.0/8")))
+    config = BASE.with_access_list(four)
+    assert desired(config).ssh_rules == (), "nobody asks the list"
+    asked = replace(config, ssh_lists={False: "four", True: "not-there"})
+    assert desired(asked).ssh_rules == (
+        SshRule(False, True, "192.0.2.0/24"),
+        SshRule(False, False, "10.0.0.0/8"),
+        SshRule(False, False, None),
+    )
 
 
 def test_a_gateway_needs_its_vlan() -> None:

@@ -42,6 +42,9 @@ def test_the_driver_reads_what_the_switch_shows(config: Config) -> None:
     }
     assert not any(held.other for held in (*state.vlans, *state.ports, *state.svis))
     assert (state.ip_routing, state.ipv6_routing) == (config.ip_routing, config.ipv6_routing)
+    for ipv6, guard in ((False, state.ssh_ipv4), (True, state.ssh_ipv6)):
+        assert guard.asked == config.ssh_lists.get(ipv6)
+        assert (guard.allowed is None) == ((ipv6, "pinion-ssh") not in config.access_lists)
 
 
 @given(switch_plans(PORTS))

@@ -35,8 +35,9 @@ class Settings:
     """The JSON file of a switch.
 
     *ports* are its front ports, *management* its out-of-band interface. *flash* and *run* are the folders of
-    `pinion.lab.switch.nos.storage.Storage`. *users* and *host_key* are files. *data_plane* is ``ovs`` or ``memory``. *device* binds the
-    SSH server to one interface, None to the loopback address; *port* 0 takes any free port and writes it to ``<run>/port``.
+    `pinion.lab.switch.nos.storage.Storage`. *users* and *host_key* are files. *data_plane* is ``ovs`` or ``memory``.
+    *everywhere*: the SSH server answers at every address of the switch, its gateways too, as EOS does; else at the loopback address only.
+    *port* 0 takes any free port and writes it to ``<run>/port``.
     """
 
     ports: tuple[str, ...]
@@ -46,7 +47,7 @@ class Settings:
     users: Path
     host_key: Path
     data_plane: str
-    device: str | None
+    everywhere: bool
     port: int
 
     @classmethod
@@ -61,21 +62,17 @@ class Settings:
             users=Path(found["users"]),
             host_key=Path(found["host_key"]),
             data_plane=found["data_plane"],
-            device=found["device"],
+            everywhere=bool(found["everywhere"]),
             port=int(found["port"]),
         )
 
 
 def _listener(settings: Settings) -> socket.socket:
-    """The listening socket: reachable through the management interface only, whatever its address is."""
+    """The listening socket. Who may reach it is the data plane's part."""
     listener = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    if settings.device is None:
-        listener.bind(("::ffff:127.0.0.1", settings.port))
-    else:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, settings.device.encode())
-        listener.bind(("::", settings.port))
+    listener.bind(("::" if settings.everywhere else "::ffff:127.0.0.1", settings.port))
     return listener
 
 

@@ -84,8 +84,29 @@ class Management:
 
 
 @dataclass(frozen=True)
+class Rule:
+    """One rule of a standard access list: *source* is a prefix, None for any."""
+
+    number: int
+    permit: bool
+    source: str | None
+
+
+@dataclass(frozen=True)
+class AccessList:
+    """A standard access list: its rules by number. Whom none of them names it refuses."""
+
+    ipv6: bool
+    name: str
+    rules: tuple[Rule, ...] = ()
+
+
+@dataclass(frozen=True)
 class Config:
-    """The whole configuration. The front ports and the management interface always exist: only what they hold changes."""
+    """The whole configuration. The front ports and the management interface always exist: only what they hold changes.
+
+    *access_lists* are by family (IPv6 or not) and name; *ssh_lists* names the one that SSH asks, by family.
+    """
 
     hostname: str = "localhost"
     vlans: Mapping[int, Vlan] = field(default_factory=dict)
@@ -95,6 +116,23 @@ class Config:
     ip_routing: bool = False
     ipv6_routing: bool = False
     virtual_router_mac: str | None = None
+    access_lists: Mapping[tuple[bool, str], AccessList] = field(default_factory=dict)
+    ssh_lists: Mapping[bool, str] = field(default_factory=dict)
+
+    def ssh_list(self, *, ipv6: bool) -> AccessList | None:
+        """The list that SSH asks; None when it asks none, or one that is not there: then everybody may."""
+        return self.access_lists.get((ipv6, self.ssh_lists.get(ipv6, "")))
+
+    def with_access_list(self, known: AccessList) -> Config:
+        """With the list *known* added or replaced."""
+        lists = {**self.access_lists, (known.ipv6, known.name): known}
+        return replace(self, access_lists={key: lists[key] for key in sorted(lists)})
+
+    def without_access_list(self, name: str, *, ipv6: bool) -> Config:
+        """Without the list *name*."""
+        return replace(
+            self, access_lists={key: known for key, known in self.access_lists.items() if key != (ipv6, name)}
+        )
 
     def carries(self, vid: int) -> bool:
         """True when VLAN *vid* exists."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -60,14 +60,24 @@ class ManagementPlane:
 
 
 @dataclass(frozen=True)
+class SshRule:
+    """One rule of who may open SSH to the switch, whichever of its addresses: the first that fits decides. *source* None is everybody."""
+
+    ipv6: bool
+    permit: bool
+    source: str | None
+
+
+@dataclass(frozen=True)
 class Desired:
-    """All that the data plane should hold."""
+    """All that the data plane should hold. Where *ssh_rules* say nothing of a family, everybody may open SSH over it."""
 
     ports: tuple[PortPlane, ...] = ()
     svis: tuple[SviPlane, ...] = ()
     managements: tuple[ManagementPlane, ...] = ()
     ipv4_forwarding: bool = False
     ipv6_forwarding: bool = False
+    ssh_rules: tuple[SshRule, ...] = ()
 
 
 @dataclass(frozen=True, order=True)
@@ -126,7 +136,16 @@ def desired(config: Config) -> Desired:
         ),
         ipv4_forwarding=config.ip_routing,
         ipv6_forwarding=config.ipv6_routing,
+        ssh_rules=tuple(rule for ipv6 in (False, True) for rule in _ssh_rules(config, ipv6)),
     )
+
+
+def _ssh_rules(config: Config, ipv6: bool) -> tuple[SshRule, ...]:
+    """What the list that SSH asks comes to: whom it does not name it refuses."""
+    asked = config.ssh_list(ipv6=ipv6)
+    if asked is None:
+        return ()
+    return (*(SshRule(ipv6, rule.permit, rule.source) for rule in asked.rules), SshRule(ipv6, False, None))
 
 
 def _port(config: Config, name: str) -> PortPlane:
@@ -167,9 +186,7 @@ class MemoryDataPlane:
     def observe(self) -> Desired:
         """See `DataPlane.observe`."""
         ports = tuple(port for port in self.held.ports if self._there(port.name))
-        return Desired(
-            ports, self.held.svis, self.held.managements, self.held.ipv4_forwarding, self.held.ipv6_forwarding
-        )
+        return replace(self.held, ports=ports)
 
     def carriers(self) -> dict[str, bool]:
         """See `DataPlane.carriers`."""

@@ -18,6 +18,8 @@ VLAN = Grammar(TYPES)
 ETHERNET = Grammar(TYPES)
 SVI = Grammar(TYPES)
 MANAGEMENT = Grammar(TYPES)
+ACCESS_LIST = {False: Grammar(TYPES), True: Grammar(TYPES)}  # by family: IPv6 or not
+SSH = Grammar(TYPES)
 
 
 @dataclass
@@ -39,6 +41,10 @@ class Editor:
         """What the prompt shows of the mode: ``-if-Et1``, ``-vlan-101``, or nothing."""
         if self.mode is GLOBAL:
             return ""
+        if self.mode in ACCESS_LIST.values():
+            return f"-std-acl-{self.targets[0]}"
+        if self.mode is SSH:
+            return "-mgmt-ssh"
         if self.mode is VLAN:
             return f"-vlan-{vid_list(self.vids)}"
         first = short_name(self.targets[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import config_commands, interface_commands  # noqa: F401 - importing them fills the grammars
+from . import access_commands, config_commands, interface_commands  # noqa: F401 - importing them fills the grammars
 from .config import Config
 from .editor import Editor
 from .grammar import CliError, recognise

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from .dataplane import DataPlaneError, Desired, MacEntry, ManagementPlane, PortPlane, SviPlane, Tagging
+from .dataplane import DataPlaneError, Desired, MacEntry, ManagementPlane, PortPlane, SshRule, SviPlane, Tagging
 
 #: Runs a command, with text for its standard input, and returns what it prints. Raises `DataPlaneError`.
 Run = Callable[[Sequence[str], "str | None"], str]
@@ -24,6 +24,7 @@ BRIDGE = "bridge0"
 #: Seconds that one command may take.
 _PATIENCE = 20
 _TABLE = "pinion"
+_SSH = 22
 #: MTU of a front port that states none: what the lab's cables have.
 CABLE_MTU = 9216
 
@@ -135,6 +136,7 @@ class OvsDataPlane:
             tuple(managements),
             ipv4_forwarding=any(self._sysctl(f"net.ipv4.conf.{svi.name}.forwarding") for svi in svis),
             ipv6_forwarding=self._sysctl("net.ipv6.conf.all.forwarding"),
+            ssh_rules=self._ssh_rules(),
         )
 
     def carriers(self) -> dict[str, bool]:
@@ -285,9 +287,19 @@ class OvsDataPlane:
         """Routing between SVIs only: a packet from or to the management interface is never forwarded."""
         managements = [management.name for management in desired.managements]
         own = [address.partition("/")[0] for management in desired.managements for address in management.addresses]
-        self._run(["nft", "--file", "-"], _firewall(managements, own))
+        self._run(["nft", "--file", "-"], _firewall(managements, own, desired.ssh_rules))
         forwards = {f"net.ipv4.conf.{svi.name}.forwarding": desired.ipv4_forwarding for svi in desired.svis}
         self._sysctls(forwards | {"net.ipv6.conf.all.forwarding": desired.ipv6_forwarding})
+
+    def _ssh_rules(self) -> tuple[SshRule, ...]:
+        """Who may open SSH, as the kernel holds it: each rule's comment says which it is."""
+        listed = json.loads(self._run(["nft", "--json", "list", "chain", "inet", _TABLE, "input"], None))["nftables"]
+        said = (entry["rule"].get("comment", "") for entry in listed if "rule" in entry)
+        found = (comment.split() for comment in said if comment.startswith("ssh "))
+        return tuple(
+            SshRule(family == "ip6", verdict == "accept", None if source == "any" else source)
+            for _, family, source, verdict in found
+        )
 
     def _sysctl(self, key: str) -> bool:
         return self._run(["sysctl", "--values", key], None).strip() == "1"
@@ -312,21 +324,27 @@ def _columns(tagging: Tagging, tag: int | None, trunks: Iterable[int]) -> list[s
     return [f"vlan_mode={tagging}", f"tag={tag if tag is not None else '[]'}", f"trunks=[{listed}]"]
 
 
-def _firewall(managements: Sequence[str], own: Sequence[str]) -> str:
+def _firewall(managements: Sequence[str], own: Sequence[str], ssh_rules: Sequence[SshRule]) -> str:
     """One atomic nftables transaction.
 
     Nothing is forwarded between front and management, which alone answers for its address. Front ports belong to Open vSwitch: the
-    kernel sees their frames, too, and must not make anything of them.
+    kernel sees their frames, too, and must not make anything of them. *ssh_rules* hold at every address of the switch.
     """
     rules = ['iifname "Ethernet*" drop', *(f'iifname "{name}" drop\n oifname "{name}" drop' for name in managements)]
     own_only = (f'iifname "Vlan*" {"ip6" if ":" in address else "ip"} daddr {address} drop' for address in own)
-    guards = ['iifname "Ethernet*" drop', *own_only]
+    guards = ['iifname "Ethernet*" drop', *own_only, *map(_ssh_guard, ssh_rules)]
     forward, local = "\n ".join(rules), "\n ".join(guards)
     return (
         f"table inet {_TABLE}\ndelete table inet {_TABLE}\ntable inet {_TABLE} {{\n"
         f"chain forward {{ type filter hook forward priority filter; policy accept;\n {forward}\n}}\n"
         f"chain input {{ type filter hook input priority filter; policy accept;\n {local}\n}}\n}}\n"
     )
+
+
+def _ssh_guard(rule: SshRule) -> str:
+    family, verdict = "ip6" if rule.ipv6 else "ip", "accept" if rule.permit else "drop"
+    who = f"meta nfproto {'ipv6' if rule.ipv6 else 'ipv4'}" if rule.source is None else f"{family} saddr {rule.source}"
+    return f'{who} tcp dport {_SSH} {verdict} comment "ssh {family} {rule.source or "any"} {verdict}"'
 
 
 def _number(name: str) -> int:

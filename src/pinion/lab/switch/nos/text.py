@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from .config import (
     DEFAULT_MTU,
@@ -12,6 +12,7 @@ from .config import (
     Config,
     Ethernet,
     Management,
+    Rule,
     VlanInterface,
     interface_order,
     vid_list,
@@ -34,14 +35,32 @@ def blocks(config: Config) -> Iterator[list[str]]:
         yield [f"interface {management.name}", *_indented(_management(management))]
     for svi in config.svis.values():
         yield [f"interface {svi.name}", *_indented(_svi(svi))]
+    for known in config.access_lists.values():
+        yield [f"{_family(known.ipv6)} access-list standard {known.name}", *_indented(map(rule_line, known.rules))]
     if config.virtual_router_mac is not None:
         yield [f"ip virtual-router mac-address {config.virtual_router_mac}"]
     yield ["ip routing" if config.ip_routing else "no ip routing"]
     if config.ipv6_routing:
         yield ["ipv6 unicast-routing"]
+    if config.ssh_lists:
+        asked = (f"{_family(ipv6)} access-group {name} in" for ipv6, name in sorted(config.ssh_lists.items()))
+        yield ["management ssh", *_indented(asked)]
 
 
-def _indented(lines: Iterator[str]) -> list[str]:
+def rule_line(rule: Rule) -> str:
+    """``10 permit host 10.0.0.1``."""
+    source = "any"
+    if rule.source is not None:
+        address, _, length = rule.source.partition("/")
+        source = f"host {address}" if length == ("128" if ":" in address else "32") else rule.source
+    return f"{rule.number} {'permit' if rule.permit else 'deny'} {source}"
+
+
+def _family(ipv6: bool) -> str:
+    return "ipv6" if ipv6 else "ip"
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
     return [f"   {line}" for line in lines]
 
 
