@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM
+from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, CannotRunError
+from pinion.cli.screen import harmless
 from pinion.site import schema as json_schema
 from pinion.site import starter
 from pinion.site.errors import Problem, SiteErrors
@@ -70,23 +71,24 @@ def _path(written: str) -> Path:
     """The site file that *written* means, as short as it can be said; what does not exist is left to the loader to report."""
     try:
         path = site_file(written)
-    except FileNotFoundError as error:
+    except OSError as error:
         # A path is meant: the loader says what is wrong with it. A bare name is not known.
         if "/" in written or "." in written:
             return Path(written)
-        raise click.BadParameter(str(error)) from None
+        raise CannotRunError(str(error)) from None
     near = os.path.relpath(path)
     return path if near.startswith("..") else Path(near)
 
 
 def _print(path: Path, found: Site | None, problems: tuple[Problem, ...]) -> None:
     """One file's result for a person. Colours only on a terminal (click takes them away elsewhere)."""
+    name = harmless(str(path))
     for problem in problems:
-        place = f"{problem.file}:{problem.line}:{problem.column}"
+        place = f"{name}:{problem.line}:{problem.column}"
         click.echo(f"{click.style(place, bold=True)} {click.style(problem.code, fg='red')} {problem.message}")
         click.echo(f"    {click.style('fix:', fg='green')} {problem.fix}")
     if problems:
-        click.echo(f"\n{path}: {_count(len(problems), 'problem')}")
+        click.echo(f"\n{name}: {_count(len(problems), 'problem')}")
     elif found is not None:
         pis = sum(len(numbers(group.numbers)) for group in found.pis.values())
         parts = (
@@ -95,7 +97,7 @@ def _print(path: Path, found: Site | None, problems: tuple[Problem, ...]) -> Non
             _count(pis, "Pi"),
             _count(len(found.gpu_servers), "GPU server"),
         )
-        click.echo(f"{path}: fine ({', '.join(parts)})")
+        click.echo(f"{name}: fine ({', '.join(parts)})")
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:

@@ -18,6 +18,7 @@ from pinion.bringup.verification import verify as run_verification
 from pinion.checks.model import Finding, Outcome, Topic
 from pinion.checks.report import mark, render_html, told, write
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
+from pinion.cli.console import new_console
 from pinion.plan import plan as compile_plan
 from pinion.site.find import repository
 
@@ -91,7 +92,7 @@ def _as_json(findings: Sequence[Finding]) -> dict[str, object]:
 
 
 def _print(findings: Sequence[Finding], *, show_all: bool, report: Path | None) -> None:
-    console = Console()
+    console = new_console()
     summary = Table(box=None, pad_edge=False)
     for title in ("topic", "proved", "failed", "not run", "evidence"):
         summary.add_column(title, justify="right" if title in {"proved", "failed", "not run"} else "left")
