@@ -16,7 +16,9 @@ from pinion.site import starter
 from pinion.site.errors import Problem, SiteErrors
 from pinion.site.find import repository, site_file
 from pinion.site.loader import check as check_file
+from pinion.site.loader import not_applied
 from pinion.site.model import Site
+from pinion.site.not_applied import Remark
 from pinion.site.quantities import numbers
 from pinion.site.reference import pages, stale
 from pinion.site.statement import DNS_LABEL
@@ -51,7 +53,7 @@ def check(sites: tuple[str, ...], as_json: bool) -> None:
     """Find every mistake of SITE (a path, or a name under inventories/) in one run; change nothing.
 
     Each problem is told with file:line:column, its code (see docs/reference/errors.md), what is wrong, and the fix. Exits with 0 when
-    there is none, 1 when there is any, 2 when a file cannot be read.
+    there is none, 1 when there is any, 2 when a file cannot be read. Of a good file, what it states and nothing obeys yet is told too.
     """
     worst, answers = FINE, []
     for written in sites:
@@ -59,9 +61,18 @@ def check(sites: tuple[str, ...], as_json: bool) -> None:
         found, problems = check_file(path)
         unreadable = any(problem.code == UNREADABLE for problem in problems)
         worst = max(worst, COULD_NOT_RUN if unreadable else PROBLEM if problems else FINE)
-        answers.append({"file": str(path), "ok": not problems, "problems": [problem.as_dict() for problem in problems]})
+        unobeyed = not_applied(path) if found is not None else ()
+        answers.append(
+            {
+                "file": str(path),
+                "ok": not problems,
+                "problems": [problem.as_dict() for problem in problems],
+                "not_applied": [remark.as_dict() for remark in unobeyed],
+            }
+        )
         if not as_json:
             _print(path, found, problems)
+            _print_not_applied(path, unobeyed)
     if as_json:
         click.echo(json.dumps(answers[0] if len(answers) == 1 else answers, indent=2, ensure_ascii=False))
     raise SystemExit(worst)
@@ -98,6 +109,15 @@ def _print(path: Path, found: Site | None, problems: tuple[Problem, ...]) -> Non
             _count(len(found.gpu_servers), "GPU server"),
         )
         click.echo(f"{name}: fine ({', '.join(parts)})")
+
+
+def _print_not_applied(path: Path, unobeyed: tuple[Remark, ...]) -> None:
+    """What a good file states in vain: told, and no reason to refuse it."""
+    name = harmless(str(path))
+    for remark in unobeyed:
+        click.echo(f"{click.style(f'{name}:{remark.line}:{remark.column}', bold=True)} {remark.said}")
+    if unobeyed:
+        click.echo(f"{name}: {_count(len(unobeyed), 'statement')} that nothing obeys yet")
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:
