@@ -7,15 +7,23 @@ import pulumi
 from pinion.plan import Plan, plan
 from pinion.plan.model import ClusterPlan
 from pinion.site.find import site_file
-from pinion.site.loader import SiteErrors, load
+from pinion.site.loader import SiteErrors, load, not_applied
 
 
 def planned_site() -> Plan:
-    """The plan of the site that the stack is named after. All problems of its file are one error of the run, and nothing is touched."""
+    """The plan of the site that the stack is named after. All problems of its file are one error of the run, and nothing is touched.
+
+    What the file states and nothing obeys yet is a warning of the run.
+    """
+    path = site_file(pulumi.get_stack())
     try:
-        return plan(load(site_file(pulumi.get_stack())))
+        planned = plan(load(path))
     except SiteErrors as errors:
         raise pulumi.RunError(str(errors)) from None
+    unobeyed = not_applied(path)
+    if unobeyed:
+        pulumi.log.warn("\n".join(map(str, unobeyed)))
+    return planned
 
 
 def kubeconfig() -> str:

@@ -1,4 +1,5 @@
-"""The Pulumi program and nodes that have not joined the cluster: the real program, an engine in memory, a server that lists nodes.
+"""The Pulumi program, what it warns of, and nodes that have not joined the cluster: the real program, an engine in memory, a server that
+lists nodes.
 
 Which stages follow from it is in tests/unit/bringup/test_stages.py; a real engine and API server are in tests/cluster/test_stack.py.
 """
@@ -21,6 +22,8 @@ import pulumi
 import pytest
 from pulumi.runtime import get_root_resource, set_all_config, set_mocks
 from pulumi.runtime.stack import Stack, run_pulumi_func
+
+from pinion.site.loader import not_applied
 
 INFRA = Path(__file__).parents[2] / "infra"
 PATCH, NAMESPACE = "kubernetes:core/v1:NodePatch", "kubernetes:core/v1:Namespace"
@@ -141,3 +144,15 @@ def test_a_cluster_that_cannot_be_asked_is_told_by_its_resources_and_none_is_giv
     awaited = update("/nonexistent/kubeconfig", engine, monkeypatch)
     assert engine.of(PATCH).keys() == {"nv-1", "pi-01", "pi-02", "pi-03", "pi-04"}
     assert awaited == []
+
+
+@pytest.mark.parametrize("preview", [True, False])
+def test_what_the_site_file_states_in_vain_is_a_warning_with_its_line(
+    preview: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda text, *_: said.append(text))
+    update("/nonexistent/kubeconfig", Engine(), monkeypatch, preview=preview)
+    expected = [str(remark) for remark in not_applied(INFRA.parent / "inventories/lab/site.yml")]
+    assert expected
+    assert said[0].splitlines() == expected

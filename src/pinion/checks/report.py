@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pinion.checks.elevation import colours, elevations, worst
 from pinion.checks.model import Finding, Outcome, Topic
 from pinion.plan.model import Plan
+from pinion.site.not_applied import Remark
 
 _MARKS = {Outcome.PROVED: "✓", Outcome.FAILED: "✗", Outcome.NOT_RUN: "?"}
 
@@ -34,8 +35,10 @@ def _css(outcome: Outcome | None) -> str:
     return outcome.value.replace(" ", "-") if outcome is not None else ""
 
 
-def render_html(plan: Plan, findings: Sequence[Finding], *, taken: datetime, source: str) -> str:
-    """The report as one HTML page. *taken* is when the probes ran; *source* names the site file."""
+def render_html(
+    plan: Plan, findings: Sequence[Finding], *, taken: datetime, source: str, not_applied: Sequence[Remark] = ()
+) -> str:
+    """The report as one HTML page. *taken* is when the probes ran; *source* names the site file, of which nothing obeys *not_applied*."""
     environment = Environment(loader=PackageLoader("pinion.checks", "."), autoescape=True, undefined=StrictUndefined)
     environment.filters |= {"mark": mark, "css": _css}
     topics = []
@@ -62,6 +65,7 @@ def render_html(plan: Plan, findings: Sequence[Finding], *, taken: datetime, sou
         colours=colours(plan),
         elevations=elevations(plan, findings),
         topics=topics,
+        not_applied=not_applied,
     )
 
 

@@ -1,13 +1,17 @@
 """The `pinion` command: a thin shell over the packages that do the work.
 
-Invariants: every command has ``--help`` with an example and ``--json``; it exits with 0 when all is well, 1 when it found a problem
-and 2 when it could not run. Commands are imported only when they are called.
+Invariants: every command has ``--help`` with an example and ``--json``; it ends as `pinion.cli.ending` says. Commands are imported only
+when they are called.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+
 import click
 
+from pinion.cli.ending import colour, need_working_folder, run
 from pinion.cli.lazy import Commands, LazyGroup
 
 COMMANDS: Commands = {
@@ -33,9 +37,28 @@ COMMANDS: Commands = {
 
 
 class PinionCommands(LazyGroup):
-    """The commands above."""
+    """The commands above; whatever happens in one, the process ends as `pinion.cli.ending` says."""
 
     table = COMMANDS
+
+    def main(  # type: ignore[override]
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: object,
+    ) -> object:
+        """Run the command that *args* name (click's signature) and end the process, unless *standalone_mode* is false."""
+        words = list(sys.argv[1:] if args is None else args)
+        extra.setdefault("color", colour())
+
+        def call() -> object:
+            return super(PinionCommands, self).main(words, prog_name, complete_var, standalone_mode=False, **extra)
+
+        if not standalone_mode:
+            return call()
+        sys.exit(run(self, words, call))
 
 
 @click.group(cls=PinionCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -47,3 +70,4 @@ def main() -> None:
     Example:
       pinion site check lab && pinion up lab
     """
+    need_working_folder()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pinion.cli.screen import harmless
 from pinion.site.find import site_file
 
 if TYPE_CHECKING:
@@ -18,12 +19,18 @@ if TYPE_CHECKING:
 FINE, PROBLEM, COULD_NOT_RUN = 0, 1, 2
 
 
+class CannotRunError(click.ClickException):
+    """Why a command cannot run, in one line."""
+
+    exit_code = COULD_NOT_RUN
+
+
 def site_path(written: str) -> Path:
-    """The site file that *written* means; `click.BadParameter` (exit code 2) when there is none."""
+    """The site file that *written* means; `CannotRunError` when there is none."""
     try:
         return site_file(written)
-    except FileNotFoundError as error:
-        raise click.BadParameter(str(error)) from None
+    except OSError as error:
+        raise CannotRunError(str(error)) from None
 
 
 def load_or_exit(written: str, *, as_json: bool) -> tuple[Path, Site]:
@@ -38,7 +45,7 @@ def load_or_exit(written: str, *, as_json: bool) -> tuple[Path, Site]:
         if as_json:
             click.echo(json.dumps({"problems": [problem.as_dict() for problem in errors.problems]}, indent=2))
         else:
-            click.echo(str(errors), err=True)
+            click.echo(harmless(str(errors)), err=True)
         raise SystemExit(PROBLEM) from None
 
 

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from pinion.bringup.access import access_of
@@ -29,6 +28,7 @@ from pinion.bringup.leaving_site import LiveMeans
 from pinion.bringup.programs import ProgramMissingError
 from pinion.bringup.stack_environment import StackError
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, host_of, load_or_exit
+from pinion.cli.console import new_console
 from pinion.drivers.identity.place import AuthorityError
 from pinion.plan import Plan
 from pinion.plan import plan as compile_plan
@@ -179,7 +179,7 @@ def _as_json(plan: Plan, node: str, result: Result, left: tuple[str, ...]) -> di
 
 
 def _summary(path: Path, node: str, result: Result, left: tuple[str, ...]) -> None:
-    console = Console()
+    console = new_console()
     table = Table(box=None, pad_edge=False, show_header=False)
     for step, said in result.steps:
         table.add_row(step, said)

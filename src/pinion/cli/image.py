@@ -344,8 +344,7 @@ def _obtain(programs: tuple[str, ...]) -> None:
 
 def _refuse(facts: Facts, reasons: list[str]) -> None:
     if reasons:
-        for reason in reasons:
-            click.echo(f"refused: {facts.path}: {reason}", err=True)
+        click.echo("\n".join(f"refused: {facts.path}: {reason}" for reason in reasons), err=True)
         raise SystemExit(PROBLEM)
 
 

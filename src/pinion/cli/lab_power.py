@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -47,7 +48,7 @@ def up(site: str, instance: str | None, part_names: str | None, bare: bool, as_j
     """Bring the lab up, or bring it on from wherever it is; a second time changes nothing."""
     path, loaded = load_or_exit(site, as_json=as_json)
     with told():
-        _die_quietly()
+        _die_quietly(as_json=as_json)
         names = None if part_names is None else [name for name in part_names.split(",") if name not in {"", "none"}]
         store = InstanceState.of(instance or loaded.site)
         instance_lab = Lab(compile_plan(loaded), store, parts(names), Progress(), bare=bare)
@@ -156,11 +157,15 @@ def logs(
     click.echo(json.dumps({"machine": machine, "lines": text.splitlines()}, indent=2) if as_json else text)
 
 
-def _die_quietly() -> None:
+def _die_quietly(*, as_json: bool) -> None:
     """End at once on SIGINT or SIGTERM: builders die with us, and the next `up` goes on from here."""
+    said = "pinion lab up: stopped; run it again to go on"
 
     def stop(number: int, _frame: object) -> None:
-        os.write(sys.stderr.fileno(), b"\npinion lab up: stopped; run it again to go on\n")
+        with suppress(OSError):
+            os.write(sys.stderr.fileno(), f"\n{said}\n".encode())
+            if as_json:
+                os.write(sys.stdout.fileno(), json.dumps({"error": said, "exit_code": 128 + number}).encode())
         os._exit(128 + number)
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bars
 
 from pinion.bringup.rollout import Progress, Wave
+from pinion.cli.console import moves, new_console
 
 
 class ScreenProgress(Progress):
@@ -17,7 +18,7 @@ class ScreenProgress(Progress):
 
     def __init__(self, log: TextIO | None, console: Console | None = None) -> None:
         self._log = log
-        self._console = console or Console(stderr=True)
+        self._console = console or new_console(err=True, moving=True)
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -28,7 +29,7 @@ class ScreenProgress(Progress):
         self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
-        if self._log is not None and self._console.is_terminal:
+        if self._log is not None and moves(self._console):
             self._bars.start()
         return self
 
@@ -41,7 +42,7 @@ class ScreenProgress(Progress):
         if self._log is None:
             return
         name = f"wave {number} of {of}"
-        if self._console.is_terminal:
+        if moves(self._console):
             self._task = self._bars.add_task(name, total=len(hosts), doing="converges")
         else:
             self._line(f"{name}: {_hosts(hosts)}")

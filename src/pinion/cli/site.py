@@ -9,13 +9,16 @@ from pathlib import Path
 
 import click
 
-from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM
+from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, CannotRunError
+from pinion.cli.screen import harmless
 from pinion.site import schema as json_schema
 from pinion.site import starter
 from pinion.site.errors import Problem, SiteErrors
 from pinion.site.find import repository, site_file
 from pinion.site.loader import check as check_file
+from pinion.site.loader import not_applied
 from pinion.site.model import Site
+from pinion.site.not_applied import Remark
 from pinion.site.quantities import numbers
 from pinion.site.reference import pages, stale
 from pinion.site.statement import DNS_LABEL
@@ -50,7 +53,7 @@ def check(sites: tuple[str, ...], as_json: bool) -> None:
     """Find every mistake of SITE (a path, or a name under inventories/) in one run; change nothing.
 
     Each problem is told with file:line:column, its code (see docs/reference/errors.md), what is wrong, and the fix. Exits with 0 when
-    there is none, 1 when there is any, 2 when a file cannot be read.
+    there is none, 1 when there is any, 2 when a file cannot be read. Of a good file, what it states and nothing obeys yet is told too.
     """
     worst, answers = FINE, []
     for written in sites:
@@ -58,9 +61,18 @@ def check(sites: tuple[str, ...], as_json: bool) -> None:
         found, problems = check_file(path)
         unreadable = any(problem.code == UNREADABLE for problem in problems)
         worst = max(worst, COULD_NOT_RUN if unreadable else PROBLEM if problems else FINE)
-        answers.append({"file": str(path), "ok": not problems, "problems": [problem.as_dict() for problem in problems]})
+        unobeyed = not_applied(path) if found is not None else ()
+        answers.append(
+            {
+                "file": str(path),
+                "ok": not problems,
+                "problems": [problem.as_dict() for problem in problems],
+                "not_applied": [remark.as_dict() for remark in unobeyed],
+            }
+        )
         if not as_json:
             _print(path, found, problems)
+            _print_not_applied(path, unobeyed)
     if as_json:
         click.echo(json.dumps(answers[0] if len(answers) == 1 else answers, indent=2, ensure_ascii=False))
     raise SystemExit(worst)
@@ -70,23 +82,24 @@ def _path(written: str) -> Path:
     """The site file that *written* means, as short as it can be said; what does not exist is left to the loader to report."""
     try:
         path = site_file(written)
-    except FileNotFoundError as error:
+    except OSError as error:
         # A path is meant: the loader says what is wrong with it. A bare name is not known.
         if "/" in written or "." in written:
             return Path(written)
-        raise click.BadParameter(str(error)) from None
+        raise CannotRunError(str(error)) from None
     near = os.path.relpath(path)
     return path if near.startswith("..") else Path(near)
 
 
 def _print(path: Path, found: Site | None, problems: tuple[Problem, ...]) -> None:
     """One file's result for a person. Colours only on a terminal (click takes them away elsewhere)."""
+    name = harmless(str(path))
     for problem in problems:
-        place = f"{problem.file}:{problem.line}:{problem.column}"
+        place = f"{name}:{problem.line}:{problem.column}"
         click.echo(f"{click.style(place, bold=True)} {click.style(problem.code, fg='red')} {problem.message}")
         click.echo(f"    {click.style('fix:', fg='green')} {problem.fix}")
     if problems:
-        click.echo(f"\n{path}: {_count(len(problems), 'problem')}")
+        click.echo(f"\n{name}: {_count(len(problems), 'problem')}")
     elif found is not None:
         pis = sum(len(numbers(group.numbers)) for group in found.pis.values())
         parts = (
@@ -95,7 +108,16 @@ def _print(path: Path, found: Site | None, problems: tuple[Problem, ...]) -> Non
             _count(pis, "Pi"),
             _count(len(found.gpu_servers), "GPU server"),
         )
-        click.echo(f"{path}: fine ({', '.join(parts)})")
+        click.echo(f"{name}: fine ({', '.join(parts)})")
+
+
+def _print_not_applied(path: Path, unobeyed: tuple[Remark, ...]) -> None:
+    """What a good file states in vain: told, and no reason to refuse it."""
+    name = harmless(str(path))
+    for remark in unobeyed:
+        click.echo(f"{click.style(f'{name}:{remark.line}:{remark.column}', bold=True)} {remark.said}")
+    if unobeyed:
+        click.echo(f"{name}: {_count(len(unobeyed), 'statement')} that nothing obeys yet")
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from pinion.bringup.stages import StageFailedError, StageResult, run, stages
 from pinion.checks.model import Finding, Outcome
 from pinion.checks.report import told
 from pinion.cli.arguments import load_or_exit
+from pinion.cli.console import new_console
 from pinion.plan import Plan
 from pinion.plan import plan as compile_plan
 
@@ -101,7 +101,7 @@ def _lab_endpoints(plan: Plan, instance: str) -> Path | None:
 
 
 def _summary(plan: Plan, results: Sequence[StageResult], endpoints: Path | None, report: Path) -> None:
-    console = Console()
+    console = new_console()
     table = Table(box=None, pad_edge=False)
     for title in ("stage", "changes", "seconds"):
         table.add_column(title, justify="left" if title == "stage" else "right")
@@ -152,8 +152,7 @@ def down(site: str, instance: str | None, purge: bool, as_json: bool) -> None:
         *(["--purge"] if purge else []),
         *(["--json"] if as_json else []),
     ]
-    raise SystemExit(
-        subprocess.run(
-            [sys.executable, "-m", "pinion", "lab", "down", "--site", site, *arguments], check=False
-        ).returncode
-    )
+    command = [sys.executable, "-m", "pinion", "lab", "down", "--site", site, *arguments]
+    done = subprocess.run(command, check=False, text=True, stdout=subprocess.PIPE)
+    click.echo(done.stdout, nl=False)
+    raise SystemExit(done.returncode)

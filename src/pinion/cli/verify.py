@@ -18,8 +18,11 @@ from pinion.bringup.verification import verify as run_verification
 from pinion.checks.model import Finding, Outcome, Topic
 from pinion.checks.report import mark, render_html, told, write
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
+from pinion.cli.console import new_console
 from pinion.plan import plan as compile_plan
 from pinion.site.find import repository
+from pinion.site.loader import not_applied
+from pinion.site.not_applied import Remark
 
 
 @click.command(
@@ -53,7 +56,8 @@ def verify(
 ) -> None:
     """Prove each claim of SITE's plan on the live site.
 
-    Exits with 0 when every claim is proved, 1 when one failed, 2 when one could not be tried.
+    Exits with 0 when every claim is proved, 1 when one failed, 2 when one could not be tried. What the site file states and nothing obeys
+    yet is no claim: it is listed, in the report too.
     """
     path, loaded = load_or_exit(site, as_json=as_json)
     compiled = compile_plan(loaded)
@@ -63,12 +67,14 @@ def verify(
         click.echo(str(error), err=True)
         raise SystemExit(COULD_NOT_RUN) from None
     findings = run_verification(compiled, access, topics, settle=settle, tell=lambda line: click.echo(line, err=True))
+    unobeyed = not_applied(path)
     if report is not None:
-        write(report, render_html(compiled, findings, taken=datetime.now(UTC), source=str(path)))
+        page = render_html(compiled, findings, taken=datetime.now(UTC), source=str(path), not_applied=unobeyed)
+        write(report, page)
     if as_json:
-        click.echo(json.dumps(_as_json(findings), indent=2))
+        click.echo(json.dumps(_as_json(findings, unobeyed), indent=2))
     else:
-        _print(findings, show_all=show_all, report=report)
+        _print(findings, unobeyed, show_all=show_all, report=report)
     raise SystemExit(exit_code(findings))
 
 
@@ -80,18 +86,19 @@ def exit_code(findings: Sequence[Finding]) -> int:
     return FINE if outcomes == {Outcome.PROVED} else COULD_NOT_RUN
 
 
-def _as_json(findings: Sequence[Finding]) -> dict[str, object]:
+def _as_json(findings: Sequence[Finding], unobeyed: Sequence[Remark]) -> dict[str, object]:
     summary = Counter(finding.outcome.value for finding in findings)
     evidence = Counter(str(finding.evidence) for finding in findings if finding.outcome is Outcome.PROVED)
     return {
         "summary": {outcome.value: summary[outcome.value] for outcome in Outcome},
         "evidence": dict(sorted(evidence.items())),
         "findings": [finding.model_dump(mode="json") for finding in findings],
+        "not_applied": [remark.as_dict() for remark in unobeyed],
     }
 
 
-def _print(findings: Sequence[Finding], *, show_all: bool, report: Path | None) -> None:
-    console = Console()
+def _print(findings: Sequence[Finding], unobeyed: Sequence[Remark], *, show_all: bool, report: Path | None) -> None:
+    console = new_console()
     summary = Table(box=None, pad_edge=False)
     for title in ("topic", "proved", "failed", "not run", "evidence"):
         summary.add_column(title, justify="right" if title in {"proved", "failed", "not run"} else "left")
@@ -119,6 +126,8 @@ def _print(findings: Sequence[Finding], *, show_all: bool, report: Path | None) 
     if shown or reasons or left:
         console.print()
     console.print(summary)
+    for remark in unobeyed:
+        _say(console, str(remark))
     if report is not None:
         console.print(f"report: {report}", highlight=False, soft_wrap=True)
 

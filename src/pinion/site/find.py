@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
+
+#: Longest name that a message repeats in full.
+_SHOWN = 80
 
 
 def repository() -> Path:
@@ -14,24 +18,35 @@ def repository() -> Path:
         return Path(stated)
     for start in (Path.cwd(), Path(__file__).resolve().parent):
         for folder in (start, *start.parents):
-            if (folder / "inventories").is_dir():
-                return folder
+            with suppress(PermissionError):  # what may not be read is not ours
+                if (folder / "inventories").is_dir():
+                    return folder
     return Path.cwd()
 
 
 def site_file(written: str) -> Path:
     """The site file that *written* means: a path, its folder, or the name of a folder under `inventories/`.
 
-    Raises `FileNotFoundError` with the names of the known sites when there is no such file.
+    Raises `FileNotFoundError` with the names of the known sites when there is no such file, and `PermissionError` when it cannot be told.
     """
     candidates = [Path(written), Path(written) / "site.yml", repository() / "inventories" / written / "site.yml"]
     for candidate in candidates:
-        if candidate.is_file():
+        if _is_file(candidate):
             return candidate
     known = sorted(path.parent.name for path in (repository() / "inventories").glob("*/site.yml"))
+    name = written if len(written) <= _SHOWN else f"{written[:_SHOWN]}… ({len(written)} characters)"
     raise FileNotFoundError(
-        f"no site file at {written} and no site of that name; known sites: {', '.join(known) or 'none'}"
+        f"no site file at {name} and no site of that name; known sites: {', '.join(known) or 'none'}"
     )
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except PermissionError as refused:
+        raise PermissionError(f"{path} cannot be looked at: {refused.strerror}") from None
+    except OSError:  # a name that no file system takes
+        return False
 
 
 def stated_name(path: Path) -> str | None:

@@ -11,11 +11,12 @@ from pathlib import Path
 from pinion.site.encoding import MAXIMUM_BYTES
 from pinion.site.errors import Problem, Report, SiteErrors
 from pinion.site.model import Site
+from pinion.site.not_applied import Remark, remarks
 from pinion.site.rules import apply
 from pinion.site.shape import Shaped
 from pinion.site.tree import parse
 
-__all__ = ["Problem", "SiteErrors", "check", "load", "read"]
+__all__ = ["Problem", "Remark", "SiteErrors", "check", "load", "not_applied", "read"]
 
 
 def load(path: Path) -> Site:
@@ -28,15 +29,28 @@ def load(path: Path) -> Site:
 
 def check(path: Path) -> tuple[Site | None, tuple[Problem, ...]]:
     """The site that the file *path* describes, or None, and every problem that it has (none when there is a site)."""
-    report = Report(file=str(path))
     try:
-        with path.open("rb") as file:
-            data = file.read(MAXIMUM_BYTES + 1)
+        data = _bytes(path)
     except (OSError, ValueError) as failed:
+        report = Report(file=str(path))
         reason = failed.strerror if isinstance(failed, OSError) and failed.strerror else str(failed)
         report.at("FILE-001", 1, 1, reason=reason)
         return None, report.problems
     return read(data, str(path), charts=charts_folder(path))
+
+
+def not_applied(path: Path) -> tuple[Remark, ...]:
+    """What the site file *path* states and nothing obeys yet; nothing for a file that cannot be read (`check` says why)."""
+    try:
+        root = parse(_bytes(path), Report(file=str(path)))
+    except (OSError, ValueError):
+        return ()
+    return remarks(root, str(path)) if root is not None else ()
+
+
+def _bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MAXIMUM_BYTES + 1)
 
 
 def charts_folder(path: Path) -> Path | None:

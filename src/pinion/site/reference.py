@@ -21,6 +21,8 @@ from pinion.site import model, schema, statement
 from pinion.site.catalog import Catalog, Port
 from pinion.site.catalog import load as load_catalog
 from pinion.site.errors import catalogue
+from pinion.site.model_paths import model_at
+from pinion.site.not_applied import NOT_APPLIED
 
 _MADE = "<!-- Made by `pinion site reference`; change the code that it follows from, not this page. -->"
 
@@ -94,6 +96,11 @@ and `1e3` need quotes where text is meant. A unit is part of its value.
 | switch and ports | a switch's name and ports of it: `tor-1 Ethernet1-8` |
 | MAC address | six pairs of hexadecimal digits, in quotes: `"2c:cf:67:00:00:01"` |
 
+## Stated, not applied
+
+Some keys say what nothing obeys yet. They are marked below; `pinion site check`, `pulumi preview` and the report of `pinion verify` name
+each of them that a site file states, with its line. Such a file is fine all the same.
+
 ## What follows from a name
 
 A node's number is its identity. Number *n* of a group takes the address *n* - `first` further on than the first of its
@@ -131,7 +138,23 @@ def _sections() -> Iterator[str]:
             inside: list[type[BaseModel]] = []
             said = _said(hints[key], field, inside)
             seen.extend(kind for kind in inside if kind not in seen)
-            yield f"| `{key}` | {said} | {_default(field)} | {(field.description or '').replace('|', '&#124;')} |"
+            means = (field.description or "").replace("|", "&#124;")
+            yield f"| `{key}` | {said} | {_default(field)} | {means}{_unobeyed(found, key)} |"
+
+
+def _unobeyed(found: type[BaseModel], key: str) -> str:
+    """Where nothing obeys the *key* of the model *found* yet, and why."""
+    paths = {
+        path: reason
+        for path, reason in NOT_APPLIED.items()
+        if (steps := tuple(path.split(".")))[-1] == key and model_at(steps[:-1]) is found
+    }
+    if not paths:
+        return ""
+    whys = dict.fromkeys(
+        f"{reason.why}{' (the lab obeys it)' if reason.lab_obeys else ''}" for reason in paths.values()
+    )
+    return f" **Stated, not applied** ({', '.join(f'`{path}`' for path in paths)}): {'; '.join(whys)}."
 
 
 def _said(annotation: Any, field: FieldInfo | None, inside: list[type[BaseModel]]) -> str:  # noqa: ANN401
