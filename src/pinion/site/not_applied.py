@@ -26,6 +26,10 @@ class Reason:
 
 
 _QUEUES = Reason("switches get no queues and no marks yet", "the traffic classes in the switches' configuration")
+_PFC = Reason(
+    "PFC stays off at NICs and switches alike until the switches' configuration has it",
+    "PFC in the switches' configuration",
+)
 _POOL = Reason("nothing serves models on the GPU servers yet", "releases of Triton for the pool")
 _ROUTER = Reason("no router runs on the Pis yet", "the router of the Pis")
 _OBJECTIVES = Reason("nothing measures or alerts yet", "recording and alerting rules of Prometheus")
@@ -42,6 +46,7 @@ NOT_APPLIED: Mapping[str, Reason] = {
     "traffic_classes.control.dscp": _QUEUES,
     "traffic_classes.control.delivery": _QUEUES,
     "traffic_classes.rdma.share": _QUEUES,
+    "traffic_classes.rdma.delivery": _PFC,
     "traffic_classes.edge_http.share": _QUEUES,
     "traffic_classes.edge_http.dscp": _QUEUES,
     "traffic_classes.edge_http.delivery": _QUEUES,
