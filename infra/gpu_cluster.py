@@ -6,6 +6,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from pinion.drivers.kubeconfig import is_text
+from pinion.plan.cluster import security_labels
 from pinion.plan.model import ClusterPlan, NamespacePlan, NodePlan
 
 #: What someone changed by hand in fields that we state is put right, instead of ending in a conflict of field owners.
@@ -65,7 +66,13 @@ def _node(node: NodePlan, opts: pulumi.ResourceOptions) -> kubernetes.core.v1.No
 
 def _namespace(namespace: NamespacePlan, opts: pulumi.ResourceOptions) -> kubernetes.core.v1.Namespace:
     made = kubernetes.core.v1.Namespace(
-        namespace.name, metadata=kubernetes.meta.v1.ObjectMetaArgs(name=namespace.name, annotations=_OURS), opts=opts
+        namespace.name,
+        metadata=kubernetes.meta.v1.ObjectMetaArgs(
+            name=namespace.name,
+            annotations=_OURS,
+            labels=security_labels(namespace),
+        ),
+        opts=opts,
     )
     inside = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[made]))
     kubernetes.core.v1.ServiceAccount(

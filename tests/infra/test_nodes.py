@@ -124,6 +124,10 @@ def test_what_has_not_joined_is_awaited_and_the_rest_is_done(preview: bool, monk
     (release,) = engine.of(RELEASE).values()
     assert release["atomic"] is True
     assert "skipAwait" not in release
+    for namespace in engine.of(NAMESPACE).values():
+        labels = namespace["metadata"]["labels"]
+        assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
+        assert labels["pod-security.kubernetes.io/warn"] == labels["pod-security.kubernetes.io/audit"] == "restricted"
     assert engine.of(NAMESPACE)
 
 

@@ -56,6 +56,13 @@ def server_url(site: Site, devices: Iterable[DevicePlan]) -> str:
     return f"https://{host(control_plane.interfaces[1].addresses[0])}:{API_SERVER_PORT}"
 
 
+def security_labels(namespace: NamespacePlan) -> dict[str, str]:
+    """The labels by which the API server holds the pods of *namespace* to its levels (Kubernetes documentation, Pod Security Admission)."""
+    told = namespace.pod_security_told
+    modes = {"enforce": namespace.pod_security, "warn": told, "audit": told}
+    return {f"pod-security.kubernetes.io/{mode}": level for mode, level in modes.items()}
+
+
 def own_labels(kind: DeviceKind) -> dict[str, str]:
     """The labels of a node of *kind* that its own kubelet registers it with."""
     return {key: value for key, value in NODE_LABELS[kind].items() if not _reserved(key)}

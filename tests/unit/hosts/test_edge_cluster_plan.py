@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from unit.hosts.nodes import JOINED, concern, file, first, starts, stated
+from unit.hosts.nodes import JOINED, JOINING, concern, file, first, starts, stated
 from unit.hosts.sites import DC, LAB, planned
 
 from pinion.lab.pki import authority
@@ -89,6 +89,14 @@ def test_where_the_kubelet_comes_from() -> None:
     assert json.loads(file(found, JOIN_FILE).content)["source"] == source
     assert "ExecStartPre=/usr/local/lib/pinion/kube-join program" in file(found, UNIT_FILE).content.splitlines()
     assert "kube-join program" not in file(concern(plan(), PI, "edge_cluster"), UNIT_FILE).content
+
+
+def test_pods_have_the_runtimes_filter_and_a_bound_on_processes() -> None:
+    told = configuration(plan())
+    assert (told["seccompDefault"], told["podPidsLimit"]) == (True, 4096)
+    found = concern(stated(DC, JOINING["kube_node"], **JOINED), DeviceKind.GPU_SERVER, "kube_node")
+    server = json.loads(file(found, CONFIG_FILE).content)
+    assert (server["seccompDefault"], server["podPidsLimit"]) == (True, 16384)
 
 
 def test_the_systems_memory_is_not_given_to_pods() -> None:

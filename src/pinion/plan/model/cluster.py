@@ -7,6 +7,9 @@ from typing import Literal
 from pinion.plan.model.base import Planned
 from pinion.plan.model.devices import DeviceKind
 
+#: Kubernetes documentation, Pod Security Standards.
+PodSecurity = Literal["privileged", "baseline", "restricted"]
+
 
 class Taint(Planned):
     """A Kubernetes taint."""
@@ -28,11 +31,17 @@ class NodePlan(Planned):
 
 
 class NamespacePlan(Planned):
-    """A namespace with a ServiceAccount for its workloads and a NetworkPolicy that denies all traffic that no other policy allows."""
+    """A namespace with a ServiceAccount for its workloads and a NetworkPolicy that denies all traffic that no other policy allows.
+
+    *pod_security* and *pod_security_told* are levels of Kubernetes' Pod Security Standards: pods beyond the first are refused, of pods
+    beyond the second their makers and the audit log are told.
+    """
 
     name: str
     service_account: str
     default_deny: bool = True
+    pod_security: PodSecurity = "baseline"
+    pod_security_told: PodSecurity = "restricted"
 
 
 class ReleasePlan(Planned):
