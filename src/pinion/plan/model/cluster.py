@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from pinion.plan.model.base import Planned
 from pinion.plan.model.devices import DeviceKind
 
@@ -57,7 +59,11 @@ class ReleasePlan(Planned):
 
 
 class ClusterPlan(Planned):
-    """The site's Kubernetes cluster. *server* is the API server's URL."""
+    """The site's Kubernetes cluster. *server* is the API server's URL.
+
+    *members* are the names of all who may be nodes of it, by the kind that each is: the site's nodes and management hosts that stay. Empty
+    where Pinion joins nobody: then the cluster's own tool says who may.
+    """
 
     server: str
     control_plane: str
@@ -66,3 +72,4 @@ class ClusterPlan(Planned):
     nodes: tuple[NodePlan, ...]
     namespaces: tuple[NamespacePlan, ...]
     releases: tuple[ReleasePlan, ...]
+    members: dict[str, DeviceKind] = Field(default_factory=dict)
