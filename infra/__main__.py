@@ -8,7 +8,7 @@ from edge_services import EdgeServices
 from fabric import Fabric
 from gpu_cluster import GpuCluster
 from pinion.plan.model import ClusterPlan
-from settings import absent_nodes, kubeconfig, planned_site
+from settings import absent_nodes, kubeconfig, planned_site, refused_nodes
 from site_records import SiteRecords
 
 plan = planned_site()
@@ -21,6 +21,11 @@ def on_cluster(planned: ClusterPlan, kubeconfig: str) -> list[str]:
     """What the cluster is to hold, as far as its nodes have joined; the names of those that have not."""
     absent = absent_nodes(planned, kubeconfig)
     cluster = GpuCluster(planned, kubeconfig, absent, pulumi.ResourceOptions(depends_on=[fabric]))
+    if refused := refused_nodes(planned, kubeconfig):
+        names = ", ".join(sorted(refused))
+        pulumi.log.warn(
+            f"nodes of the cluster that are not of this site, and renew nothing: {names}; docs/joining.md", cluster
+        )
     EdgeServices(planned, cluster, pulumi.ResourceOptions(depends_on=[cluster]))
     return sorted(absent)
 

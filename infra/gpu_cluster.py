@@ -6,6 +6,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from pinion.drivers.kubeconfig import is_text
+from pinion.plan.cluster import MEMBERS, MEMBERS_NAMESPACE, security_labels
 from pinion.plan.model import ClusterPlan, NamespacePlan, NodePlan
 
 #: What someone changed by hand in fields that we state is put right, instead of ending in a conflict of field owners.
@@ -34,6 +35,8 @@ class GpuCluster(pulumi.ComponentResource):
             "cluster",
             kubeconfig=pulumi.Output.secret(kubeconfig) if is_text(kubeconfig) else kubeconfig,
             enable_server_side_apply=True,
+            # else a name that leaves would have the list of members replaced, with a moment in between at which there is none
+            enable_config_map_mutable=True,
             opts=pulumi.ResourceOptions(parent=self),
         )
         own = pulumi.ResourceOptions(parent=self, provider=self.provider)
@@ -41,9 +44,21 @@ class GpuCluster(pulumi.ComponentResource):
         if absent:
             names = ", ".join(node.name for node in cluster.nodes if node.name in absent)
             pulumi.log.warn(f"not in the cluster yet: {names}; labels and taints follow once they have joined", self)
+        if cluster.members:
+            _members(cluster, own)
         self.nodes = [_node(node, own) for node in cluster.nodes if node.name not in absent]
         self.namespaces = {namespace.name: _namespace(namespace, own) for namespace in cluster.namespaces}
         self.register_outputs({})
+
+
+def _members(cluster: ClusterPlan, opts: pulumi.ResourceOptions) -> kubernetes.core.v1.ConfigMap:
+    """Who may be a node; keys that somebody else adds are theirs."""
+    return kubernetes.core.v1.ConfigMap(
+        MEMBERS,
+        metadata=kubernetes.meta.v1.ObjectMetaArgs(name=MEMBERS, namespace=MEMBERS_NAMESPACE, annotations=_OURS),
+        data={name: kind.value for name, kind in cluster.members.items()},
+        opts=opts,
+    )
 
 
 def _node(node: NodePlan, opts: pulumi.ResourceOptions) -> kubernetes.core.v1.NodePatch:
@@ -65,7 +80,13 @@ def _node(node: NodePlan, opts: pulumi.ResourceOptions) -> kubernetes.core.v1.No
 
 def _namespace(namespace: NamespacePlan, opts: pulumi.ResourceOptions) -> kubernetes.core.v1.Namespace:
     made = kubernetes.core.v1.Namespace(
-        namespace.name, metadata=kubernetes.meta.v1.ObjectMetaArgs(name=namespace.name, annotations=_OURS), opts=opts
+        namespace.name,
+        metadata=kubernetes.meta.v1.ObjectMetaArgs(
+            name=namespace.name,
+            annotations=_OURS,
+            labels=security_labels(namespace),
+        ),
+        opts=opts,
     )
     inside = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[made]))
     kubernetes.core.v1.ServiceAccount(

@@ -36,3 +36,10 @@ def absent_nodes(cluster: ClusterPlan, kubeconfig: str) -> frozenset[str]:
     from pinion.drivers.cluster import absent  # its library takes a moment, and not every site has a cluster
 
     return absent(cluster, kubeconfig)
+
+
+def refused_nodes(cluster: ClusterPlan, kubeconfig: str) -> frozenset[str]:
+    """The names of nodes that the cluster has and that may not renew their certificates."""
+    from pinion.drivers.cluster import refused
+
+    return refused(cluster, kubeconfig)

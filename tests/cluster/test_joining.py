@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from unit.hosts.kubelet_requests import request, signing_request
 from unit.hosts.nodes import JOINED, concern, file, stated
 from unit.hosts.sites import DC, REPOSITORY
 
-from pinion.drivers.hosts.approving import approve
-from pinion.drivers.hosts.joining import ACCESS, LIFETIME, VARIABLE, JoinError, cluster_authority, cluster_token
+from pinion.drivers.hosts.admission import Admission
+from pinion.drivers.hosts.approving import CLIENT_SIGNER, approve
+from pinion.drivers.hosts.joining import (
+    ACCESS,
+    LIFETIME,
+    REJOIN_VARIABLE,
+    VARIABLE,
+    JoinError,
+    cluster_authority,
+    cluster_token,
+)
 from pinion.lab.cluster.standalone import StandaloneCluster
 from pinion.lab.state import cache_root
+from pinion.plan.cluster import MEMBERS, MEMBERS_NAMESPACE
 from pinion.plan.joining import CONFIG_FILE, JOIN_FILE, bootstrap
 from pinion.plan.model import DeviceKind, HostApproval
 
+#: One that left, and one that stays.
+NAMES = ("pi-21", "pi-22")
 BIN = cache_root() / "bin"
+#: Seconds for what takes some on a machine that is busy.
+LIMIT = 120.0
 PROGRAM = REPOSITORY / "src/pinion/services/node_programs/kube_join.py"
 
 pytestmark = pytest.mark.skipif(
@@ -61,10 +80,20 @@ def kubectl(cluster: StandaloneCluster, *argv: str, given: str = "", token: str 
 @pytest.fixture(scope="module")
 def joined(cluster: StandaloneCluster) -> StandaloneCluster:
     """The cluster, as its administrator prepares it."""
-    os.environ["PATH"], before = f"{BIN}:{os.environ['PATH']}", os.environ["PATH"]
-    kubectl(cluster, "apply", "-f", str(ACCESS))
-    os.environ["PATH"] = before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
+        # the API server makes it a moment after it is ready
+        until(lambda: bool(kubectl(cluster, "get", "namespace", "kube-system", "--ignore-not-found")), "no kube-system")
+        kubectl(cluster, "apply", "-f", str(ACCESS))
     return cluster
+
+
+def until(holds: Callable[[], bool], why: str) -> None:
+    """Wait for what a controller brings about."""
+    deadline = time.monotonic() + LIMIT
+    while not holds():
+        assert time.monotonic() < deadline, why
+        time.sleep(0.2)
 
 
 def variables(cluster: StandaloneCluster) -> dict[str, str]:
@@ -72,22 +101,154 @@ def variables(cluster: StandaloneCluster) -> dict[str, str]:
 
 
 def test_a_token_asks_for_a_certificate_and_does_no_more(joined: StandaloneCluster) -> None:
-    token = cluster_token(joined.server, "pi-01", variables(joined))
+    made = cluster_token(joined.server, "pi-01", variables(joined))
+    token = made.text
     may = kubectl(joined, "auth", "can-i", "create", "certificatesigningrequests", token=token)
     assert may.strip() == "yes"
     for verb, what in (("get", "secrets"), ("list", "nodes"), ("create", "pods"), ("approve", "signers")):
         assert "no" in kubectl(joined, "auth", "can-i", verb, what, token=token, expect=1).split()
-    secret = json.loads(
-        kubectl(joined, "get", "-n", "kube-system", "-o", "json", f"secret/bootstrap-token-{token.partition('.')[0]}")
-    )
+    secret = json.loads(kubectl(joined, "get", "-n", "kube-system", "-o", "json", f"secret/{made.object_name}"))
     assert secret["metadata"].get("annotations") is None, "nothing writes the token down a second time"
     assert secret["metadata"]["labels"] == {"pinion/node": "pi-01"}
 
 
 def test_a_token_counts_for_minutes(joined: StandaloneCluster) -> None:
     long_ago = datetime.now(UTC) - LIFETIME - timedelta(seconds=1)
-    token = cluster_token(joined.server, "pi-01", variables(joined), now=long_ago)
+    token = cluster_token(joined.server, "pi-01", variables(joined), now=long_ago).text
     assert "logged in" in kubectl(joined, "get", "csr", token=token, expect=1)
+
+
+def first_request(name: str, node: str) -> str:
+    """What is asked for to become *node*."""
+    asked = signing_request(name, request(node, [], []), signerName=CLIENT_SIGNER)
+    asked["spec"]["usages"] = ["digital signature", "client auth"]
+    return json.dumps(asked)
+
+
+def status(cluster: StandaloneCluster, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(kubectl(cluster, "get", "csr", name, "-o", "json"))["status"]
+    return found
+
+
+def test_a_thief_of_a_token_becomes_no_other_node(joined: StandaloneCluster) -> None:
+    with Admission(operator(joined), pause=0.2) as admission:
+        token = admission.token(joined.server, "pi-01")
+        kubectl(joined, "create", "-f", "-", given=first_request("theft", "nv-1"), token=token)
+        kubectl(joined, "create", "-f", "-", given=first_request("own", "pi-01"), token=token)
+        until(lambda: "certificate" in status(joined, "own"), "the node's own is not signed")
+        # a second use of it, after the first
+        kubectl(joined, "create", "-f", "-", given=first_request("again", "pi-01"), token=token)
+        until(lambda: "again" in str(admission.told({"error": "x"})), "nobody has looked at it")
+    said = str(admission.told({"notes": []})["error"])
+    assert "theft is made out to CN=system:node:nv-1" in said
+    assert (status(joined, "theft"), status(joined, "again")) == ({}, {})
+    # the API server hears of it a moment later
+    until(lambda: "logged in" in _tried(joined, token), "the token outlives its request")
+    assert (status(joined, "theft"), status(joined, "again")) == ({}, {})
+
+
+def _tried(cluster: StandaloneCluster, token: str) -> str:
+    """What the bearer of *token* is told, whether or not it counts."""
+    try:
+        return kubectl(cluster, "get", "csr", token=token)
+    except AssertionError as refused:
+        return str(refused)
+
+
+def test_a_node_that_has_joined_gets_a_token_only_when_told_so(joined: StandaloneCluster) -> None:
+    named = operator(joined)
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "pi-07"}}
+    kubectl(joined, "create", "-f", "-", given=json.dumps(node))
+    try:
+        cluster_token(joined.server, "pi-07", named)  # somebody has made the object; no kubelet has
+        info = {"op": "add", "path": "/status/nodeInfo/kubeletVersion", "value": "v1.34.2"}
+        kubectl(joined, "patch", "node", "pi-07", "--subresource=status", "--type=json", "-p", json.dumps([info]))
+        with pytest.raises(JoinError, match=r"pi-07 .* it has joined before \(kubelet v1\.34\.2\).*--rejoin pi-07"):
+            cluster_token(joined.server, "pi-07", named)
+        assert cluster_token(joined.server, "pi-07", {**named, REJOIN_VARIABLE: "pi-07"}).node == "pi-07"
+    finally:
+        kubectl(joined, "delete", "node", "pi-07")
+
+
+# --- names that left --------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def members(cluster: StandaloneCluster, *names: str) -> Iterator[None]:
+    """The list that the stack keeps, in force while the block lasts."""
+    listed = [f"--from-literal={name}=pi" for name in names]
+    kubectl(cluster, "create", "configmap", MEMBERS, f"--namespace={MEMBERS_NAMESPACE}", *listed)
+    try:
+        until(
+            lambda: "is not, or no longer, of this site" in asks(cluster, "nobody", "--dry-run=server"), "not in force"
+        )
+        yield
+    finally:
+        kubectl(cluster, "delete", "configmap", MEMBERS, f"--namespace={MEMBERS_NAMESPACE}")
+        until(lambda: "created" in asks(cluster, "nobody", "--dry-run=server"), "still in force")
+
+
+def as_node(cluster: StandaloneCluster, node: str, *argv: str, given: str = "") -> str:
+    """What kubectl says to who has the certificate of *node*, whether or not it may."""
+    who = cluster.kubeconfig_of(f"system:node:{node}", "system:nodes")
+    command = ["kubectl", f"--kubeconfig={who}", *argv]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
+    return done.stdout + done.stderr
+
+
+def asks(cluster: StandaloneCluster, node: str, *options: str) -> str:
+    """What is said to the kubelet of *node* when it renews its certificate."""
+    return as_node(cluster, node, "create", "-f", "-", *options, given=first_request(f"renewal-of-{node}", node))
+
+
+def says_of_itself(cluster: StandaloneCluster, node: str) -> str:
+    """What is answered when the kubelet of *node* writes its status, as kubectl cannot for want of the right to read it."""
+    own = cluster.credentials.user(f"system:node:{node}", "system:nodes")
+    context = ssl.create_default_context(cafile=str(own.ca))
+    context.load_cert_chain(own.certificate, own.key)
+    url = urlsplit(cluster.server)
+    connection = HTTPSConnection(url.hostname or "", url.port, timeout=60, context=context)
+    body, kind = json.dumps({"status": {"phase": "Running"}}), {"Content-Type": "application/merge-patch+json"}
+    with contextlib.closing(connection):
+        connection.request("PATCH", f"/api/v1/nodes/{node}/status", body, kind)
+        return connection.getresponse().read().decode()
+
+
+def test_a_node_that_left_renews_nothing_and_does_not_come_back(joined: StandaloneCluster) -> None:
+    registers = {node: json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}}) for node in NAMES}
+    left, stays = NAMES
+    refusal = f"node {left} is not, or no longer, of this site"
+    with members(joined, stays):
+        assert refusal in asks(joined, left)
+        assert refusal in as_node(joined, left, "create", "-f", "-", given=registers[left])
+        asked = signing_request("to-serve", request(left, [left], ["10.1.2.9"]))
+        assert refusal in as_node(joined, left, "create", "-f", "-", given=json.dumps(asked))
+        lease = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": left, "namespace": "kube-node-lease"},
+        }
+        assert refusal in as_node(joined, left, "create", "-f", "-", given=json.dumps(lease))
+        token = cluster_token(joined.server, left, variables(joined)).text
+        assert refusal in kubectl(joined, "create", "-f", "-", given=first_request("b", left), token=token, expect=1)
+        # its object is there yet, as where nobody may delete it
+        kubectl(joined, "create", "-f", "-", given=registers[left])
+        assert refusal in as_node(joined, left, "annotate", "node", left, "still=here")
+        assert refusal in says_of_itself(joined, left)
+        kubectl(joined, "delete", "node", left)
+        # who stays is a node, and renews its certificate without anybody
+        assert "created" in as_node(joined, stays, "create", "-f", "-", given=registers[stays])
+        assert '"phase":"Running"' in says_of_itself(joined, stays)
+        assert "created" in asks(joined, stays)
+        until(lambda: "certificate" in status(joined, f"renewal-of-{stays}"), "nobody renews it")
+        kubectl(joined, "delete", "node", stays)
+
+
+def test_a_node_of_somebody_else_is_let_be_by_a_key_of_its_own(joined: StandaloneCluster) -> None:
+    with members(joined, "pi-01"):
+        entry = json.dumps({"data": {"their-node": "of another team"}})
+        kubectl(joined, "patch", "configmap", MEMBERS, f"--namespace={MEMBERS_NAMESPACE}", "--patch", entry)
+        until(lambda: "created" in asks(joined, "their-node", "--dry-run=server"), "refused all the same")
 
 
 def test_who_may_not_make_secrets_is_told_so_and_no_secret_is(joined: StandaloneCluster) -> None:
@@ -137,7 +298,27 @@ def placed(folder: Path, cluster: StandaloneCluster, token: str) -> list[str]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a kubelet wants root")
 def test_a_real_kubelet_gets_its_certificate_and_the_token_goes(joined: StandaloneCluster, tmp_path: Path) -> None:
-    token = cluster_token(joined.server, "pi-01", variables(joined))
+    with Admission(operator(joined)) as admission:
+        becomes_a_node(joined, tmp_path, admission.token(joined.server, "pi-01"))
+    assert admission.told({"notes": []}) == {"notes": []}
+    assert program(tmp_path, "good").returncode == 0
+    assert "node is answered with HTTP 404" in program(tmp_path, "--check").stdout, (
+        "it has a certificate; it is no node yet"
+    )
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "pi-01", "labels": {"edge": "pi", "arch": "amd64"}},
+    }
+    kubectl(joined, "create", "-f", "-", given=json.dumps(node))
+    try:
+        is_told_of(joined, tmp_path)
+    finally:
+        kubectl(joined, "delete", "node", "pi-01")
+
+
+def becomes_a_node(joined: StandaloneCluster, tmp_path: Path, token: str) -> None:
+    """A kubelet asks for its certificate with *token*, and gets it."""
     command = placed(tmp_path, joined, token)
     assert program(tmp_path, "good").returncode == 1
     late = program(tmp_path, "joined", "--wait", "1")
@@ -149,23 +330,17 @@ def test_a_real_kubelet_gets_its_certificate_and_the_token_goes(joined: Standalo
         runtime.listen()
         kubelet = subprocess.Popen(["unshare", "-m", *command], stdout=log, stderr=log)
         try:
-            said = program(tmp_path, "joined", "--wait", "40")
+            said = program(tmp_path, "joined", "--wait", "80")
         finally:
             kubelet.terminate()
             kubelet.wait(20)
     assert said.returncode == 0, said.stderr + (tmp_path / "kubelet.log").read_text()[-3000:]
     assert "its token is removed" in said.stdout
     assert not (tmp_path / "bootstrap").exists()
-    assert program(tmp_path, "good").returncode == 0
-    assert "node is answered with HTTP 404" in program(tmp_path, "--check").stdout, (
-        "it has a certificate; it is no node yet"
-    )
-    node = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "pi-01", "labels": {"edge": "pi", "arch": "amd64"}},
-    }
-    kubectl(joined, "create", "-f", "-", given=json.dumps(node))
+
+
+def is_told_of(joined: StandaloneCluster, tmp_path: Path) -> None:
+    """What the node's check says as its Node object comes to be as planned."""
     found = program(tmp_path, "--check")
     assert found.returncode == 1
     assert found.stdout.splitlines() == ["not Ready: never said", "label arch is amd64, planned arm64"]
@@ -189,6 +364,8 @@ def operator(cluster: StandaloneCluster) -> dict[str, str]:
         "--dry-run=client",
     ]
     kubectl(cluster, "apply", "--server-side", "-f", "-", given=kubectl(cluster, "create", *binding, "--output=json"))
+    inside = ["rolebinding", "pinion:operator", "--role=pinion:operator", "--namespace=kube-system", *binding[3:]]
+    kubectl(cluster, "apply", "--server-side", "-f", "-", given=kubectl(cluster, "create", *inside, "--output=json"))
     return {VARIABLE: str(cluster.kubeconfig_of("operator"))}
 
 

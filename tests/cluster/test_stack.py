@@ -20,6 +20,7 @@ from engine.stack import missing_tool, tools
 
 from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.lab.cluster.standalone import StandaloneCluster
+from pinion.plan.cluster import MEMBERS, MEMBERS_NAMESPACE
 from pinion.plan.concerns import edge_cluster
 
 pytestmark = [
@@ -30,7 +31,7 @@ pytestmark = [
 
 REPOSITORY = Path(__file__).parents[2]
 SITE, PI, SERVER = "joining", "pi-01", "nv-1"
-NODE, NAMESPACE = kind_of("Node"), kind_of("Namespace")
+NODE, NAMESPACE, CONFIG_MAP = kind_of("Node"), kind_of("Namespace"), kind_of("ConfigMap")
 
 
 def write_project(root: Path) -> None:
@@ -87,6 +88,11 @@ class Project:
         assert done.returncode == 0, f"{argv} ended with {done.returncode}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
         return done.stdout
 
+    def decommission(self, name: str) -> None:
+        """State in the site file that *name* leaves."""
+        site = self.root / "inventories" / SITE / "site.yml"
+        site.write_text(f"{site.read_text()}decommissioned: [{name}]\n")
+
     def up(self) -> dict[str, Any]:
         """`pinion stack up`, as `pinion up` runs it."""
         answer: dict[str, Any] = json.loads(self.run("pinion", "stack", "up", SITE, "--json"))
@@ -103,10 +109,10 @@ def project(tmp_path: Path, cluster: StandaloneCluster, api: ClusterClient) -> I
             "kubernetes:kubeconfig": cluster.kubeconfig.read_text(),
         }
         yield Project(tmp_path, settings)
-    for kind, names in ((NODE, [PI]), (NAMESPACE, ["edge-services"])):
-        for name in names:
-            if (held := api.get(kind, None, name)) is not None:
-                api.delete(kind, None, name, uid=held["metadata"]["uid"])
+    made = ((NODE, None, PI), (NAMESPACE, None, "edge-services"), (CONFIG_MAP, MEMBERS_NAMESPACE, MEMBERS))
+    for kind, namespace, name in made:
+        if (held := api.get(kind, namespace, name)) is not None:
+            api.delete(kind, namespace, name, uid=held["metadata"]["uid"])
 
 
 def test_it_is_up_the_first_time_and_nodes_that_come_get_their_labels(project: Project, api: ClusterClient) -> None:
@@ -121,6 +127,17 @@ def test_it_is_up_the_first_time_and_nodes_that_come_get_their_labels(project: P
     held = api.get(NODE, None, PI)
     assert held is not None
     assert held["metadata"]["labels"].items() >= {"edge": "pi", "arch": "arm64"}.items()
+    members = api.get(CONFIG_MAP, MEMBERS_NAMESPACE, MEMBERS)
+    assert members is not None
+    assert members["data"].keys() == {PI, SERVER, "mgmt-1"}
+    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": MEMBERS, "namespace": MEMBERS_NAMESPACE}}
+    entered = {**head, "data": {"their-node": "of another team"}}
+    api.apply(CONFIG_MAP, entered, manager="somebody")
+    project.decommission(PI)
+    assert f"update {MEMBERS} (kubernetes:core/v1:ConfigMap)" in project.up()["touched"]
+    members = api.get(CONFIG_MAP, MEMBERS_NAMESPACE, MEMBERS)
+    assert members is not None
+    assert members["data"].keys() == {SERVER, "mgmt-1", "their-node"}
     kept = [path for path in (project.root / "state").rglob("*") if path.is_file()]
     assert kept
     assert not any(b"current-context" in path.read_bytes() for path in kept), "a kubeconfig's text is kept encrypted"

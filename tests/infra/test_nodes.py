@@ -27,6 +27,7 @@ from pinion.site.loader import not_applied
 
 INFRA = Path(__file__).parents[2] / "infra"
 PATCH, NAMESPACE = "kubernetes:core/v1:NodePatch", "kubernetes:core/v1:Namespace"
+CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 RELEASE, SWITCH = "kubernetes:helm.sh/v3:Release", "pinion:switch:Config"
 
 
@@ -127,7 +128,12 @@ def test_what_has_not_joined_is_awaited_and_the_rest_is_done(preview: bool, monk
     (release,) = engine.of(RELEASE).values()
     assert release["atomic"] is True
     assert "skipAwait" not in release
+    for namespace in engine.of(NAMESPACE).values():
+        labels = namespace["metadata"]["labels"]
+        assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
+        assert labels["pod-security.kubernetes.io/warn"] == labels["pod-security.kubernetes.io/audit"] == "restricted"
     assert engine.of(NAMESPACE)
+    assert not engine.of(CONFIG_MAP), "nobody joins by Pinion"
 
 
 def test_a_release_is_placed_and_not_waited_for_while_no_node_can_take_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,12 +25,14 @@ from pinion.bringup.leaving_host import Wiped
 from pinion.bringup.stack import Foreseen
 from pinion.checks.claims import checks
 from pinion.checks.model import Check, Finding, Outcome, RecordProbe, SwitchProbe
+from pinion.plan.cluster import MEMBERS
 from pinion.plan.leaving import behind, ports
 from pinion.plan.model import HostPlan, Plan
 from pinion.provider.plugin.differences import path_steps
 from pinion.site.model import Site
 
 _RECORD, _SWITCH, _NODE_PATCH = "pinion:netbox:Device", "pinion:switch:Config", "kubernetes:core/v1:NodePatch"
+_MEMBERS = "kubernetes:core/v1:ConfigMap"
 
 
 class NotReadyError(Exception):
@@ -160,6 +162,8 @@ def own_changes(plan: Plan, name: str, changes: Sequence[Foreseen]) -> tuple[lis
 def _is_own(plan: Plan, name: str, change: Foreseen) -> bool:
     if change.name == name and change.kind in (_RECORD, _NODE_PATCH):
         return True
+    if (change.kind, change.name, change.operation) == (_MEMBERS, MEMBERS, "update"):
+        return bool(change.paths) and {path_steps(path) for path in change.paths} == {("data", name)}
     own = {port for switch, port in ports(plan, name) if switch == change.name}
     if change.kind not in (_RECORD, _SWITCH) or change.operation != "update" or not own or not change.paths:
         return False

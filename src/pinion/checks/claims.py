@@ -17,6 +17,7 @@ from pinion.checks.model import (
 from pinion.checks.switch_logins import switch_login_checks
 from pinion.drivers.switch.state import wanted
 from pinion.plan.addressing import host
+from pinion.plan.cluster import MEMBERS, MEMBERS_NAMESPACE
 from pinion.plan.model import DeviceKind, DevicePlan, Plan, SwitchPlan, SwitchPort, VlanPlan
 from pinion.site.catalog import Evidence
 
@@ -186,6 +187,20 @@ def _cluster(plan: Plan) -> list[Check]:
             for fact, claim, expected in facts
         ]
     control_plane = evidence[plan.cluster.control_plane]
+    if plan.cluster.members:
+        found.append(
+            Check(
+                id=f"cluster.configmap.{MEMBERS_NAMESPACE}.{MEMBERS}",
+                topic=Topic.CLUSTER,
+                subject=plan.cluster.control_plane,
+                claim=f"the list of those who may be nodes, ConfigMap {MEMBERS}, exists",
+                expected="True",
+                probe=ClusterProbe(object="ConfigMap", namespace=MEMBERS_NAMESPACE, name=MEMBERS, fact="exists"),
+                remedy=remedy,
+                origin="kubernetes",
+                best=control_plane,
+            )
+        )
     for namespace in plan.cluster.namespaces:
         objects = [("Namespace", None, namespace.name), ("ServiceAccount", namespace.name, namespace.service_account)]
         if namespace.default_deny:

@@ -24,6 +24,7 @@ from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
 from pinion.cli.rollout_progress import ScreenProgress
 from pinion.drivers.hosts.answers import HostResult
 from pinion.drivers.hosts.inventory import login
+from pinion.drivers.hosts.joining import REJOIN_VARIABLE
 from pinion.drivers.hosts.joining import VARIABLE as KUBECONFIG_VARIABLE
 from pinion.drivers.hosts.programs import Program, ProgramError
 from pinion.drivers.hosts.reaching import explain_unreached
@@ -47,6 +48,7 @@ Examples:
   pinion converge lab --by pyinfra --check
   pinion converge dc-rack-12 --limit 'pi-0*' --concern firewall
   pinion converge dc-rack-12 --undo 20261121-093000-5f3a
+  pinion converge dc-rack-12 --limit pi-02 --rejoin pi-02
 
 \b
 A run goes in waves (one host, 10 % of them, the rest; `rollout` in the site file), and the hosts' checks must hold after each.
@@ -67,6 +69,13 @@ How to log in: PINION_SSH_KEY and PINION_KNOWN_HOSTS name files; unset, your SSH
     help="Only the checks of hosts on which something was changed: for when a verification of all follows.",
 )
 @click.option("--undo", metavar="RUN", help="Take the hosts that RUN changed back to what they were before it.")
+@click.option(
+    "--rejoin",
+    "rejoining",
+    multiple=True,
+    metavar="HOST",
+    help="Let HOST into the cluster again, which it has joined before: its keys are lost, or it is another machine; may be repeated.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def converge(
     site: str,
@@ -77,6 +86,7 @@ def converge(
     at_once: bool,
     check_changed: bool,
     undo: str | None,
+    rejoining: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Bring the hosts of SITE to their planned state. A host that cannot be reached has failed.
@@ -87,6 +97,7 @@ def converge(
     plan = compile_plan(loaded)
     hosts = chosen(plan, limit)
     _known_concerns(concerns)
+    again = _rejoining(plan, hosts, rejoining)
     if undo and (check or concerns):
         raise click.UsageError("--undo takes a whole run back; it goes with neither --check nor --concern")
     run = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
@@ -97,7 +108,7 @@ def converge(
         else:
             _make_room(log.parent)
             output = stack.enter_context(log.open("w"))
-        program = Program(by, repository(), path.resolve(), output, check, run, undo or "", concerns)
+        program = Program(by, repository(), path.resolve(), output, check, run, undo or "", concerns, again)
         try:
             tolerated = (ProgramMissingError,) if undo else ()  # few hosts need it on the way back, and those say so
             with suppress(*tolerated):
@@ -150,6 +161,18 @@ def _known_concerns(concerns: Sequence[str]) -> None:
         if concern not in concern_names():
             known = ", ".join(concern_names())
             raise click.BadParameter(f"there is no concern '{concern}'; there are {known}", param_hint="--concern")
+
+
+def _rejoining(plan: Plan, hosts: Sequence[str], names: Sequence[str]) -> Mapping[str, str]:
+    """The environment that lets *names* into the cluster again. Raises `click.BadParameter` for one that this run has not join it."""
+    joining = [host.name for host in plan.hosts if host.name in set(hosts) and joined_by(host) is not None]
+    for name in names:
+        if name not in joining:
+            known = f"those are {', '.join(joining)}" if joining else "none does"
+            raise click.BadParameter(
+                f"'{name}' is no host of this run that joins the cluster; {known}", param_hint="--rejoin"
+            )
+    return {REJOIN_VARIABLE: ",".join(names)} if names else {}
 
 
 def _know_the_cluster(plan: Plan, hosts: Sequence[str], only: Sequence[str]) -> None:

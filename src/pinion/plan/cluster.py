@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from pinion.plan.addressing import host
 from pinion.plan.model import ClusterPlan, DeviceKind, DevicePlan, NamespacePlan, NodePlan, ReleasePlan, Taint
@@ -26,6 +26,9 @@ NODE_TAINTS: dict[DeviceKind, tuple[Taint, ...]] = {
 #: documentation, NodeRestriction). The stack gives them.
 _KUBERNETES = ("kubernetes.io", "k8s.io")
 
+#: The ConfigMap with the names of all who may be nodes; `drivers/hosts/cluster_access.yaml` says what comes of not being in it.
+MEMBERS, MEMBERS_NAMESPACE = "pinion-nodes", "kube-system"
+
 #: The port that every chart of ours answers HTTP on inside the pod, and the path that its readiness probe asks for.
 SERVICE_PORT = 8080
 PROBE_PATH = "/healthz"
@@ -46,7 +49,14 @@ def cluster(site: Site, devices: tuple[DevicePlan, ...]) -> ClusterPlan | None:
         nodes=tuple(_node(device) for device in devices if device.kind in kinds),
         namespaces=tuple(NamespacePlan(name=name, service_account=f"{name}-workload") for name in namespaces),
         releases=tuple(_release(site, name) for name in sorted(site.services, key=natural)),
+        members=_members(site, devices, {*kinds, DeviceKind.MANAGEMENT_HOST}),
     )
+
+
+def _members(site: Site, devices: Iterable[DevicePlan], kinds: Collection[DeviceKind]) -> dict[str, DeviceKind]:
+    """Who may be a node. It hangs on what the site states, not on who is left: the last that leaves is to be refused too."""
+    joins = site.concerns.edge_cluster is not None or (site.concerns.kube_node and site.concerns.kube_node.join)
+    return {device.name: device.kind for device in devices if device.kind in kinds} if joins else {}
 
 
 def server_url(site: Site, devices: Iterable[DevicePlan]) -> str:
@@ -54,6 +64,13 @@ def server_url(site: Site, devices: Iterable[DevicePlan]) -> str:
     assert site.kubernetes is not None
     control_plane = next(device for device in devices if device.name == site.kubernetes.control_plane)
     return f"https://{host(control_plane.interfaces[1].addresses[0])}:{API_SERVER_PORT}"
+
+
+def security_labels(namespace: NamespacePlan) -> dict[str, str]:
+    """The labels by which the API server holds the pods of *namespace* to its levels (Kubernetes documentation, Pod Security Admission)."""
+    told = namespace.pod_security_told
+    modes = {"enforce": namespace.pod_security, "warn": told, "audit": told}
+    return {f"pod-security.kubernetes.io/{mode}": level for mode, level in modes.items()}
 
 
 def own_labels(kind: DeviceKind) -> dict[str, str]:

@@ -48,6 +48,9 @@ KUBEADM_FILE = f"/etc/systemd/system/{UNIT}.d/10-kubeadm.conf"
 SECRETS = (BOOTSTRAP_FILE, PKI, KUBECONFIG)
 #: Where Kubernetes' Debian package `kubelet` puts it, and where one that is fetched lies.
 PACKAGED, FETCHED = "/usr/bin/kubelet", "/var/lib/pinion-kubelet/kubelet"
+#: The most processes and threads of one pod: a pod that makes ever more leaves its node the others. Kubernetes' own is no limit; 4,096 is
+#: OpenShift's ("Configuring PID limits"). A GPU server's is four times that, by Pinion: a thread a core for each of eight GPUs is near it.
+POD_PIDS = {DeviceKind.PI: 4096, DeviceKind.GPU_SERVER: 16384}
 #: containerd's images and containers.
 _IMAGES = "/var/lib/containerd"
 #: Seconds from the kubelet's start to its certificate at most: a request, an approval and a signature, each by a loop of its own.
@@ -164,6 +167,9 @@ def configuration(host: HostContext, settings: Joining) -> dict[str, object]:
         "shutdownGracePeriod": "30s",
         "shutdownGracePeriodCriticalPods": "10s",
         "registerWithTaints": _taints(host),
+        # pods that say nothing get the runtime's own filter of system calls instead of none (Kubernetes documentation, Seccomp)
+        "seccompDefault": True,
+        "podPidsLimit": POD_PIDS[host.kind],
     }
 
 

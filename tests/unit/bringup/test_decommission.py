@@ -29,6 +29,7 @@ from pinion.bringup.leaving_host import Counted, Wiped
 from pinion.bringup.stack import Foreseen
 from pinion.checks.model import Check, Finding, judge
 from pinion.plan import Plan, plan
+from pinion.plan.cluster import MEMBERS
 from pinion.plan.leaving import staying
 from pinion.plan.model import HostPlan
 from pinion.site.model import Site
@@ -39,6 +40,9 @@ SERIAL = 0x5F2A
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 RECORD = Foreseen("pinion:netbox:Device", NODE, "update", ("status",))
 LABEL = Foreseen("kubernetes:core/v1:NodePatch", NODE, "delete")
+CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
+MEMBER = Foreseen(CONFIG_MAP, MEMBERS, "update", ("data.pi-03",))
+MEMBER_QUOTED = Foreseen(CONFIG_MAP, MEMBERS, "update", ('data["pi-03"]',))
 PORT = Foreseen("pinion:switch:Config", "tor-1", "update", ("ports.Ethernet3.enabled", "ports.Ethernet3.access_vlan"))
 ENDS = Foreseen("pinion:netbox:Device", "tor-1", "update", ("interfaces.Ethernet3.enabled",))
 OTHER_PORT = Foreseen("pinion:switch:Config", "tor-1", "update", ("ports.Ethernet3.enabled", "ports.Ethernet4.enabled"))
@@ -187,8 +191,13 @@ def test_changes_of_the_node_are_told_from_others() -> None:
         Foreseen("pinion:netbox:Device", "tor-1", "update", ("serial",)),
         Foreseen("pinion:netbox:Device", "tor-1", "create"),
         Foreseen("kubernetes:helm.sh/v3:Release", "hello", "update", ("values",)),
+        Foreseen(CONFIG_MAP, MEMBERS, "update", ('data["pi-03"]', 'data["pi-04"]')),
+        Foreseen(CONFIG_MAP, MEMBERS, "update"),
+        Foreseen(CONFIG_MAP, MEMBERS, "delete"),
+        Foreseen(CONFIG_MAP, "another", "update", ('data["pi-03"]',)),
     ]
-    assert own_changes(PLAN, NODE, [RECORD, LABEL, PORT, ENDS, *strange]) == ([RECORD, LABEL, PORT, ENDS], strange)
+    own = [RECORD, LABEL, PORT, ENDS, MEMBER, MEMBER_QUOTED]
+    assert own_changes(PLAN, NODE, [*own, *strange]) == (own, strange)
 
 
 def test_ports_with_a_slash_are_the_node_s_own_too() -> None:

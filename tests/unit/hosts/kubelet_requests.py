@@ -1,4 +1,4 @@
-"""What a kubelet asks its cluster for, to serve with."""
+"""What a kubelet asks its cluster for: to become a node with, and to serve with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from pinion.drivers.hosts.approving import SIGNER
+from pinion.drivers.hosts.approving import CLIENT_SIGNER, SIGNER
+from pinion.drivers.hosts.joining import JoinToken
 
 
 def request(
@@ -54,3 +55,18 @@ def waiting(name: str, node: str, pem: str, **changes: Any) -> dict[str, Any]:
     groups = ["system:nodes", "system:authenticated"]
     stated = signing_request(name, pem, **{"username": f"system:node:{node}", "groups": groups, **changes})
     return {**stated, "status": {}}
+
+
+def first_request(name: str, node: str, token_id: str, pem: str | None = None, **changes: Any) -> dict[str, Any]:
+    """What the bearer of the token *token_id*, made for *node*, asks for to become a node, judged by nobody; *pem* unless that is the
+    certificate of *node*.
+    """
+    token = JoinToken(node, token_id, "")
+    spec = {
+        "signerName": CLIENT_SIGNER,
+        "usages": ["digital signature", "client auth"],
+        "username": token.user,
+        "groups": [*sorted(token.groups), "system:bootstrappers", "system:authenticated"],
+        **changes,
+    }
+    return {**signing_request(name, pem or request(node, [], []), **spec), "status": {}}

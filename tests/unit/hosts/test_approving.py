@@ -68,7 +68,7 @@ def test_another_nodes_request_and_one_that_was_judged_are_left(variables: dict[
         (request(NODE, [NODE], ["10.1.2.9"]), r"IP 10\.1\.2\.9, planned DNS pi-01, IP 10\.1\.2\.4"),
         (request(NODE, [], [ADDRESS]), r"is for IP 10\.1\.2\.4, planned"),
         (request(NODE, [NODE], [ADDRESS], others=[x509.RFC822Name("a@b.example")]), "RFC822Name"),
-        (request(NODE, [], []), "cannot be read"),
+        (request(NODE, [], []), "is for no name, planned DNS pi-01"),
         (request(NODE, [NODE], [ADDRESS], user="system:node:pi-02"), "made out to CN=system:node:pi-02"),
         (request(NODE, [NODE], [ADDRESS], organisation="system:masters"), "O=system:masters"),
         ("-----BEGIN CERTIFICATE REQUEST-----\n-----END CERTIFICATE REQUEST-----\n", "cannot be read"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.hosts.kubelet_requests import request, waiting
+from unit.hosts.kubelet_requests import first_request, request, waiting
 from unit.hosts.sites import REPOSITORY
 
 from pinion.drivers.hosts.answers import HostResult, collect
@@ -227,12 +227,16 @@ def test_a_run_that_waits_in_vain_names_the_one_at_work(tmp_path: Path) -> None:
 
 SERVER = "https://10.1.2.3:6443"
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
-#: Keeps what it is given and told to approve, shows the requests that there are, and does what a cluster does: nothing that shows.
+#: Keeps what it is given, told to approve and to take back, shows the requests and the node that there are, and does what a cluster does:
+#: nothing that shows. Once something was approved, the host has what it waits for (`waits`).
 KUBECTL = """\
 #!/bin/sh
 case "$*" in
-  *" get csr "*) cat {folder}/requests; exit {code} ;;
+  *" get csr "*) id=$(sed -n 's/.*"token-id": "\\([a-z0-9]*\\)".*/\\1/p' {folder}/given | tail -n 1)
+    sed "s/@id@/$id/" {folder}/requests; exit {code} ;;
   *" certificate approve "*) echo "$*" | sed 's/.* approve //' >>{folder}/approved; exit {code} ;;
+  *" get node "*) cat {folder}/node 2>/dev/null; exit 0 ;;
+  *" delete secret "*) echo "$*" | grep -o 'bootstrap-token-[a-z0-9]*' >>{folder}/taken; exit {code} ;;
 esac
 cat >>{folder}/given
 echo >>{folder}/given
@@ -302,6 +306,38 @@ def test_a_token_is_made_for_a_host_that_needs_one_and_for_no_other(tmp_path: Pa
     token = f"{parts['token-id']}.{parts['token-secret']}"
     assert (tmp_path / "placed").read_text() == f"token {token}\n"
     assert parts["token-secret"] not in bench.said()
+    assert (tmp_path / "taken").read_text() == f"{secret['metadata']['name']}\n", "it ends with the request"
+
+
+@pytest.mark.parametrize("by", ["ansible", "pyinfra"])
+def test_what_is_asked_for_with_the_token_is_approved_while_the_host_is_at_work(tmp_path: Path, by: str) -> None:
+    bench, named = with_cluster(tmp_path)
+    asks = f"for i in $(seq 300); do test -e {tmp_path}/approved && exit 0; sleep 0.2; done; exit 1"
+    waits = JOINS.model_copy(
+        update={"files": (*JOINS.files, HostFile(path="/run/t/waits", content="x\n", run=(asks,)))}
+    )
+    asked = first_request("csr-1", "here", "@id@")
+    (tmp_path / "requests").write_text(json.dumps({"items": [asked]}))
+    done = bench.converge(by, waits, **named)
+    bench.then(f"grep -qx csr-1 {tmp_path}/approved && test $(wc -l <{tmp_path}/approved) = 1")
+    bench.run()
+    assert bench.result(done).errors == []
+    assert len((tmp_path / "taken").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("by", ["ansible", "pyinfra"])
+def test_a_node_that_has_joined_gets_no_token_until_the_operator_says_so(tmp_path: Path, by: str) -> None:
+    bench, named = with_cluster(tmp_path)
+    (tmp_path / "node").write_text(json.dumps({"status": {"nodeInfo": {"kubeletVersion": "v1.34.2"}}}))
+    refused = bench.converge(by, JOINS, expect={"ansible": 2, "pyinfra": 1}[by], **named)
+    bench.then(f"test ! -e {tmp_path}/given && test ! -e /run/t/token")
+    told = bench.converge(by, JOINS, **named, PINION_REJOIN="there,here")
+    bench.then("test -e /run/t/token")
+    bench.run()
+    assert "has joined before (kubelet v1.34.2)" in bench.result(refused).errors[0]
+    assert "--rejoin here" in bench.result(refused).errors[0]
+    assert bench.result(told).errors == []
+    assert len(made(tmp_path)) == 1
 
 
 @pytest.mark.parametrize("by", ["ansible", "pyinfra"])

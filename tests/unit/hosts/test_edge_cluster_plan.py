@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
-from unit.hosts.nodes import JOINED, concern, file, first, starts, stated
+from unit.hosts.nodes import JOINED, JOINING, concern, file, first, starts, stated
 from unit.hosts.sites import DC, LAB, planned
 
+from pinion.checks.claims import checks
 from pinion.lab.pki import authority
 from pinion.plan import Plan
 from pinion.plan.concerns.edge_cluster import edge_cluster
@@ -89,6 +90,35 @@ def test_where_the_kubelet_comes_from() -> None:
     assert json.loads(file(found, JOIN_FILE).content)["source"] == source
     assert "ExecStartPre=/usr/local/lib/pinion/kube-join program" in file(found, UNIT_FILE).content.splitlines()
     assert "kube-join program" not in file(concern(plan(), PI, "edge_cluster"), UNIT_FILE).content
+
+
+def test_who_may_be_a_node_is_the_sites_until_it_leaves() -> None:
+    found = plan().cluster
+    assert found is not None
+    hosts = {host.name: host.kind for host in plan().hosts}
+    assert found.members == hosts
+    assert set(found.members.values()) == set(DeviceKind) - {DeviceKind.SWITCH}
+    pis = sorted(name for name, kind in hosts.items() if kind is PI)
+    gone = stated(DC, {"edge_cluster": {}}, **JOINED, decommissioned=pis).cluster
+    assert gone is not None
+    assert gone.members.keys() == hosts.keys() - set(pis), "the last that leaves is refused too"
+    tool = stated(DC, {}, **JOINED).cluster
+    assert tool is not None
+    assert tool.members == {}, "the cluster's own tool says who may"
+    listed = "cluster.configmap.kube-system.pinion-nodes"
+    assert [check.id for check in checks(plan()) if check.id == listed] == [listed]
+    assert not any(check.id == listed for check in checks(stated(DC, {}, **JOINED)))
+    server = stated(DC, JOINING["kube_node"], **JOINED).cluster
+    assert server is not None
+    assert server.members == hosts
+
+
+def test_pods_have_the_runtimes_filter_and_a_bound_on_processes() -> None:
+    told = configuration(plan())
+    assert (told["seccompDefault"], told["podPidsLimit"]) == (True, 4096)
+    found = concern(stated(DC, JOINING["kube_node"], **JOINED), DeviceKind.GPU_SERVER, "kube_node")
+    server = json.loads(file(found, CONFIG_FILE).content)
+    assert (server["seccompDefault"], server["podPidsLimit"]) == (True, 16384)
 
 
 def test_the_systems_memory_is_not_given_to_pods() -> None:

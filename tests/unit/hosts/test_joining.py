@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from pinion.drivers.hosts.joining import VARIABLE, JoinError, cluster_authority, cluster_token
+from pinion.drivers.hosts.joining import (
+    GROUP,
+    REJOIN_VARIABLE,
+    VARIABLE,
+    JoinError,
+    cluster_authority,
+    cluster_token,
+)
 
 SERVER = "https://10.1.2.3:6443"
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"
@@ -67,6 +74,8 @@ def test_the_token_is_no_argument_and_in_no_error(tmp_path: Path) -> None:
     asked: list[tuple[list[str], str]] = []
 
     def refuses(argv: list[str], **given: Any) -> subprocess.CompletedProcess[str]:
+        if "get" in argv:
+            return subprocess.CompletedProcess(argv, 0, "", "")
         asked.append((argv, given["input"]))
         secret = json.loads(given["input"])["stringData"]["token-secret"]
         return subprocess.CompletedProcess(argv, 1, "", f"the Secret with {secret} is invalid")
@@ -78,3 +87,38 @@ def test_the_token_is_no_argument_and_in_no_error(tmp_path: Path) -> None:
     assert len(parts["token-id"]) == 6
     assert len(parts["token-secret"]) == 16
     assert not any(parts["token-secret"] in word for word in [*argv, str(caught.value)])
+
+
+@pytest.mark.parametrize(
+    ("held", "made"),
+    [
+        ("", True),
+        (json.dumps({"metadata": {"name": "pi-01"}, "status": {}}), True),
+        (json.dumps({"status": {"nodeInfo": {"kubeletVersion": ""}}}), True),
+        (json.dumps({"status": {"nodeInfo": {"kubeletVersion": "v1.34.2"}}}), False),
+        ("what?", False),
+    ],
+)
+def test_a_token_is_for_who_has_not_joined(tmp_path: Path, held: str, made: bool) -> None:
+    created: list[str] = []
+
+    def cluster(argv: list[str], **given: Any) -> subprocess.CompletedProcess[str]:
+        if "get" in argv:
+            return subprocess.CompletedProcess(argv, 0, held, "")
+        created.append(given["input"])
+        return subprocess.CompletedProcess(argv, 0, "", "")
+
+    variables = named(tmp_path, {"server": SERVER})
+    if made:
+        token = cluster_token(SERVER, "pi-01", variables, cluster)
+        (manifest,) = map(json.loads, created)
+        assert manifest["stringData"]["auth-extra-groups"] == f"{GROUP},{GROUP}:pi-01"
+        assert token.secret not in repr(token)
+        return
+    with pytest.raises(JoinError, match=r"pi-01 joins .*: no token could be made"):
+        cluster_token(SERVER, "pi-01", variables, cluster)
+    with pytest.raises(JoinError):
+        cluster_token(SERVER, "pi-01", {**variables, REJOIN_VARIABLE: "pi-011,pi-0"}, cluster)
+    assert created == []
+    cluster_token(SERVER, "pi-01", {**variables, REJOIN_VARIABLE: "pi-02,pi-01"}, cluster)
+    assert len(created) == 1

@@ -12,7 +12,7 @@ from pinion.drivers.cluster.errors import (
     KubeconfigError,
 )
 from pinion.drivers.cluster.kinds import ObjectKind, kind_of
-from pinion.drivers.cluster.membership import absent
+from pinion.drivers.cluster.membership import absent, refused
 from pinion.drivers.cluster.reader import ClusterReader
 
 __all__ = [
@@ -28,4 +28,5 @@ __all__ = [
     "ObjectKind",
     "absent",
     "kind_of",
+    "refused",
 ]

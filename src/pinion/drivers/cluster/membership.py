@@ -1,9 +1,10 @@
-"""Which nodes of a plan the cluster has."""
+"""Which nodes of a plan the cluster has, and which it has that are of no plan."""
 
 from __future__ import annotations
 
 from pinion.drivers.cluster.errors import ClusterError
 from pinion.drivers.cluster.reader import ClusterReader
+from pinion.plan.cluster import MEMBERS, MEMBERS_NAMESPACE
 from pinion.plan.model import ClusterPlan
 
 
@@ -17,3 +18,20 @@ def absent(plan: ClusterPlan, kubeconfig: str) -> frozenset[str]:
     except ClusterError:
         return frozenset()
     return frozenset(node.name for node in plan.nodes) - held
+
+
+def refused(plan: ClusterPlan, kubeconfig: str) -> frozenset[str]:
+    """The names of nodes that the cluster has and that are of the site no more, or never were: where Pinion says who may be a node
+    (`ClusterPlan.members`), they do not renew their certificates. Without those that somebody has entered beside ours.
+
+    Empty when the cluster cannot be asked.
+    """
+    if not plan.members:
+        return frozenset()
+    try:
+        reader = ClusterReader(kubeconfig)
+        held = reader.names("Node")
+        entered = reader.get("ConfigMap", MEMBERS, MEMBERS_NAMESPACE) or {}
+    except ClusterError:
+        return frozenset()
+    return held - plan.members.keys() - (entered.get("data") or {}).keys()

@@ -11,6 +11,7 @@ from pinion.drivers.hosts.onhost.handover import stated
 from pinion.drivers.hosts.onhost.wanted import concern as parsed
 
 if TYPE_CHECKING:
+    from pinion.drivers.hosts.admission import Admission
     from pinion.plan.model import HostMaterial
 
 #: The environment variable that names the run for the hosts, so that `pinion converge --undo` can take it back.
@@ -51,10 +52,19 @@ def selection(host: Mapping[str, Any], known: Iterable[str], only: Iterable[str]
 def answered(
     request: Mapping[str, Any], variables: Mapping[str, str], ask: Callable[[dict[str, Any]], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """What the host says when *ask* puts *request*, once more where it needs what is made on demand. Raises `AuthorityError`."""
+    """What the host says when *ask* puts *request*, once more where it needs what is made on demand. Raises `AuthorityError`.
+
+    While it is at work with a token for the cluster, what it asks for with that is approved.
+    """
     answer = ask(filled(request, variables))
     needs = answer.get("needs")
-    return ask(filled(request, variables, needs)) if needs else answer
+    if not needs:
+        return answer
+    from pinion.drivers.hosts.admission import Admission
+
+    with Admission(variables) as admission:
+        answer = ask(filled(request, variables, needs, admission))
+    return admission.told(answer)
 
 
 def approved(request: Mapping[str, Any], answer: Mapping[str, Any], variables: Mapping[str, str]) -> Mapping[str, Any]:
@@ -79,17 +89,25 @@ def approved(request: Mapping[str, Any], answer: Mapping[str, Any], variables: M
     return {**answer, "notes": notes}
 
 
-def filled(request: Mapping[str, Any], variables: Mapping[str, str], needed: Collection[str] = ()) -> dict[str, Any]:
+def filled(
+    request: Mapping[str, Any],
+    variables: Mapping[str, str],
+    needed: Collection[str] = (),
+    admission: Admission | None = None,
+) -> dict[str, Any]:
     """*request* with what only the operator's machine has put into its files, from the authority that the environment *variables* name.
 
     A token is made afresh for every request, so a request is filled at the last moment and shown to nobody. What is made on demand is held
-    back, unless the path of its file is one of *needed*. A way back goes by what the host remembers: only what no host keeps is sent, and
-    all of that on demand. Raises `AuthorityError`.
+    back, unless the path of its file is one of *needed*; *admission* makes the tokens for a cluster. A way back goes by what the host
+    remembers: only what no host keeps is sent, and all of that on demand. Raises `AuthorityError`.
     """
     back = request.get("action") == "back"
     concerns = _kept_nowhere(request["concerns"]) if back else request["concerns"]
     filled_concerns = [
-        {**concern, "files": [_filled_file(file, variables, needed, everything=back) for file in concern["files"]]}
+        {
+            **concern,
+            "files": [_filled_file(file, variables, needed, admission, everything=back) for file in concern["files"]],
+        }
         if "files" in concern
         else concern
         for concern in concerns
@@ -104,7 +122,12 @@ def _kept_nowhere(concerns: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]
 
 
 def _filled_file(
-    file: Mapping[str, Any], variables: Mapping[str, str], needed: Collection[str], *, everything: bool
+    file: Mapping[str, Any],
+    variables: Mapping[str, str],
+    needed: Collection[str],
+    admission: Admission | None,
+    *,
+    everything: bool,
 ) -> dict[str, Any]:
     """*file* with its materials; held back are those that are made on demand (*everything*: all of them) and not *needed*."""
     stated = dict(file)
@@ -117,18 +140,20 @@ def _filled_file(
 
     for entry in materials:
         wanted = HostMaterial.model_validate(entry)
-        stated["content"] = stated["content"].replace(wanted.placeholder, _content(wanted, variables))
+        stated["content"] = stated["content"].replace(wanted.placeholder, _content(wanted, variables, admission))
     return stated
 
 
-def _content(wanted: HostMaterial, variables: Mapping[str, str]) -> str:
+def _content(wanted: HostMaterial, variables: Mapping[str, str], admission: Admission | None) -> str:
     """The text of *wanted*."""
     if wanted.kind in _CLUSTERS:
         from pinion.drivers.hosts import joining
 
         if wanted.kind == "cluster-authority":
             return joining.cluster_authority(wanted.authority, variables)
-        return joining.cluster_token(wanted.authority, wanted.names[0], variables)
+        if admission is None:
+            raise ValueError(f"{wanted.kind} is made for hosts alone that have said that they need it")
+        return admission.token(wanted.authority, wanted.names[0])
     # Only here, for cryptography takes longer to load than all the rest of a request.
     from pinion.drivers.identity.materials import content
 

@@ -17,8 +17,15 @@ from pinion.lab.pki import Credential
 
 #: The field manager of what the lab itself applies (Kubernetes' server-side apply).
 FIELD_MANAGER = "pinion-lab"
-#: Plural and scope of the kinds that the lab applies.
-_COLLECTIONS = {"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "Node": "nodes"}
+#: Plural of the kinds that the lab applies.
+_COLLECTIONS = {
+    "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings",
+    "Node": "nodes",
+    "Role": "roles",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+}
 
 
 class NoAnswerError(Exception):
@@ -52,9 +59,14 @@ class ClusterApi:
         return items
 
     def apply(self, manifest: Mapping[str, Any]) -> bool:
-        """Server-side apply; whether that changed the object. Raises as `list`."""
+        """Server-side apply; whether that changed the object. Raises as `list`, and `NoAnswerError` while its namespace is not there."""
         name = quote(manifest["metadata"]["name"], safe=":")
-        path = f"{_root(manifest['apiVersion'])}/{_COLLECTIONS[manifest['kind']]}/{name}"
+        root, namespace = _root(manifest["apiVersion"]), manifest["metadata"].get("namespace")
+        if namespace is not None:
+            root = f"{root}/namespaces/{namespace}"
+            if self._request("GET", f"/api/v1/namespaces/{namespace}")[0] == http.HTTPStatus.NOT_FOUND:
+                raise NoAnswerError(f"API server: no namespace {namespace} yet")
+        path = f"{root}/{_COLLECTIONS[manifest['kind']]}/{name}"
         status, body = self._request("GET", path)
         before = json.loads(body)["metadata"]["resourceVersion"] if status == http.HTTPStatus.OK else None
         query = f"?fieldManager={FIELD_MANAGER}&force=true"

@@ -38,6 +38,7 @@ _WITHOUT_EFFECT: Final = {
     "suppressDeprecationWarnings",
     "suppressHelmHookWarnings",
     "clusterIdentifier",
+    "enableConfigMapMutable",  # here they always are
 }
 _USED: Final = {"kubeconfig", "context", "namespace", "enableServerSideApply", "version", "pluginDownloadURL"}
 #: The official provider's environment variable: take over fields that someone else owns.

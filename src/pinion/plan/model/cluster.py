@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from pinion.plan.model.base import Planned
 from pinion.plan.model.devices import DeviceKind
+
+#: Kubernetes documentation, Pod Security Standards.
+PodSecurity = Literal["privileged", "baseline", "restricted"]
 
 
 class Taint(Planned):
@@ -28,11 +33,17 @@ class NodePlan(Planned):
 
 
 class NamespacePlan(Planned):
-    """A namespace with a ServiceAccount for its workloads and a NetworkPolicy that denies all traffic that no other policy allows."""
+    """A namespace with a ServiceAccount for its workloads and a NetworkPolicy that denies all traffic that no other policy allows.
+
+    *pod_security* and *pod_security_told* are levels of Kubernetes' Pod Security Standards: pods beyond the first are refused, of pods
+    beyond the second their makers and the audit log are told.
+    """
 
     name: str
     service_account: str
     default_deny: bool = True
+    pod_security: PodSecurity = "baseline"
+    pod_security_told: PodSecurity = "restricted"
 
 
 class ReleasePlan(Planned):
@@ -48,7 +59,11 @@ class ReleasePlan(Planned):
 
 
 class ClusterPlan(Planned):
-    """The site's Kubernetes cluster. *server* is the API server's URL."""
+    """The site's Kubernetes cluster. *server* is the API server's URL.
+
+    *members* are the names of all who may be nodes of it, by the kind that each is: the site's nodes and management hosts that stay. Empty
+    where Pinion joins nobody: then the cluster's own tool says who may.
+    """
 
     server: str
     control_plane: str
@@ -57,3 +72,4 @@ class ClusterPlan(Planned):
     nodes: tuple[NodePlan, ...]
     namespaces: tuple[NamespacePlan, ...]
     releases: tuple[ReleasePlan, ...]
+    members: dict[str, DeviceKind] = Field(default_factory=dict)
