@@ -152,7 +152,9 @@ class HttpStore:
             numbers = [identity(record) for record in records]
             if numbers != sorted(numbers) or numbers[0] < start:
                 raise RefusedError(
-                    what, "NetBox gives this list in pages that are not in order of ids: it could not be read whole", url
+                    what,
+                    "NetBox gives this list in pages that are not in order of ids: it could not be read whole",
+                    url,
                 )
             start = numbers[-1] + 1
 
