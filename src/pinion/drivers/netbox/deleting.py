@@ -32,8 +32,8 @@ def delete_units(store: RecordStore, shape: Shape[D], keys: Sequence[str]) -> di
         if kind is CABLE:
             records += _cables_on(store, units[DEVICE], owners, marks)
         for record in world.untagged(kind):
-            if (key := marks.get(unit_of(stated_mark(record) or ""))) is not None:
-                left[key].append(
+            if (owner := marks.get(unit_of(stated_mark(record) or ""))) is not None:
+                left[owner].append(
                     Left(
                         describe(kind, record),
                         page(record),

@@ -28,6 +28,7 @@ import urllib3.exceptions
 from pydantic import JsonValue
 from requests.adapters import HTTPAdapter
 
+from pinion.drivers.clear_text import PLAIN_HTTP, is_in_clear
 from pinion.drivers.netbox.answers import plain_error, write_error
 from pinion.drivers.netbox.errors import NetBoxError, RefusedError, UnreachableError
 from pinion.drivers.netbox.kinds import MARK, SUPPORTED, Kind, check_fields, check_filters
@@ -49,15 +50,18 @@ _PASSING = frozenset({429, 500, 502, 503, 504})
 class HttpStore:
     """A `RecordStore` on a NetBox server.
 
-    *url*: without `/api`. *token*: v1 or v2. *ca_file*: a PEM bundle, None for the system's. Time-outs in seconds: *connect_timeout*,
+    *url*: without `/api`; http:// to another machine only with *allow_plain_http* (`RefusedError`): the token would go there in clear.
+    *token*: v1 or v2. *ca_file*: a PEM bundle, None for the system's. Time-outs in seconds: *connect_timeout*,
     *read_timeout* (between two pieces of an answer), *total_time* (one call with its repetitions). *page*: records in one answer.
     """
 
     def __init__(
         self, url: str, token: str, *, ca_file: str | None = None,
         connect_timeout: float = 5.0, read_timeout: float = 60.0, total_time: float = 120.0, connections: int = 8,
-        page: int = PAGE,
+        page: int = PAGE, allow_plain_http: bool = False,
     ) -> None:  # fmt: skip
+        if is_in_clear(url) and not allow_plain_http:
+            raise RefusedError("NetBox", PLAIN_HTTP, url)
         self._url = url.rstrip("/")
         self._timeouts = (connect_timeout, read_timeout)
         self._total_time = total_time
