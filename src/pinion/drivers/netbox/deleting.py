@@ -68,7 +68,9 @@ def _not_ours(
         names = {key.partition("/")[2].casefold(): key for key in held}
         words = [key.partition("/")[2] for key in held]
         records = store.find(shape.main, {"site_id": str(identity(site))}, "name", words)
-        found += [(key, one) for one in records if (key := names.get(str(one.get("name")).casefold())) is not None]
+        for one in records:
+            if (owner := names.get(str(one.get("name")).casefold())) is not None:
+                found.append((owner, one))
     return [(key, one) for key, one in found if mark_of(one) is None and page(one) not in told]
 
 
