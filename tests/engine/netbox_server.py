@@ -19,7 +19,6 @@ from urllib.parse import parse_qsl, urlsplit
 from pinion.drivers.netbox.errors import BulkRefusedError, ChangedError, NetBoxError
 from pinion.drivers.netbox.kinds import KINDS, Kind
 from pinion.drivers.netbox.memory import MemoryStore
-from pinion.drivers.netbox.store import identity
 
 TOKEN: Final = "nbt_enginetest01.0123456789abcdef0123456789abcdef01234567"
 _BY_PATH: Final[dict[str, Kind]] = {kind.path: kind for kind in KINDS}
@@ -133,9 +132,10 @@ class _Handler(BaseHTTPRequestHandler):
         many = next((name for name, count in counts.items() if count > 1), None)
         fixed = {name: value for name, value in asked if name != many}
         values = [value for name, value in asked if name == many]
-        found = store.find(kind, fixed, many, values) if many else store.find(kind, fixed)
-        later = [record for record in found if identity(record) >= int(paging.get("start", 0))]
-        return 200, {"results": later[: int(paging.get("limit", 50))]}
+        start, limit = int(paging.get("start", 0)), int(paging.get("limit", 50))
+        shown, following = store.page(kind, fixed, many, values, start=start, limit=limit)
+        more = None if following is None else f"{self.server_state.url}/api/{kind.path}/?start={following}"
+        return 200, {"count": None, "next": more, "previous": None, "results": shown}
 
 
 class _Http(ThreadingHTTPServer):

@@ -49,7 +49,7 @@ def test_our_table_is_the_servers(raw: requests.Session, kind: Kind) -> None:
     answer = raw.options(f"{raw.base}/{kind.path}/", timeout=60)  # type: ignore[attr-defined]
     fields = answer.json()["actions"]["POST"]
     writable = {name for name, facts in fields.items() if not facts.get("read_only")}
-    # On 4.7 OPTIONS does not name these two; that they work is in the contract (a tag taken off by hand comes back).
+    # On 4.7 OPTIONS does not name these two; that they work is in the contract (what is taken over by hand is released again).
     assert kind.writing - {"add_tags", "remove_tags"} <= writable
     known = set(fields) | {"display", "url", "display_url", "last_updated"}
     assert set(kind.reading) <= known, set(kind.reading) - known

@@ -210,10 +210,10 @@ def test_a_renamed_vlan_is_found_and_named_again(driver: NetBoxDriver, sample: S
 def test_hidden_drift_is_told_and_repaired(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:
     sample.make(driver)
     vlan = marked(spy, VLAN, f"{sample.name}/vlan/edge")[0]
-    patch(hand, VLAN, vlan, remove_tags=[{"slug": TAG}], status="reserved")
+    patch(hand, VLAN, vlan, status="reserved")
     read = driver.vlans.read(f"{sample.name}/edge")
     assert read is not None
-    assert len(read.other_drift) == 2
+    assert len(read.other_drift) == 1
     assert not driver.vlans.diff(sample.vlan()).empty
     applied = driver.vlans.apply(sample.vlan())
     assert applied.observed.other_drift == ()
@@ -293,6 +293,54 @@ def test_adopted_things_outlive_us(driver: NetBoxDriver, sample: Sample, spy: Sp
     assert after["tags"] == []
     assert after["custom_fields"][MARK] is None
     hand.delete(VLAN, [identity(vlan)], ["*"])
+
+
+_HANDED_OVER: dict[str, dict[str, JsonValue]] = {
+    "tag": {"remove_tags": [{"slug": TAG}]},
+    "field": {"custom_fields": {MARK: None}},
+}
+
+
+@pytest.mark.parametrize("what", _HANDED_OVER)
+def test_taking_off_tag_or_field_hands_an_object_over(
+    driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand, what: str
+) -> None:
+    """It takes both to be ours: without either an object is refused, kept and named, as what we never made."""
+    sample.make(driver, pis=1)
+    vlan = marked(spy, VLAN, f"{sample.name}/vlan/edge")[0]
+    device = marked(spy, DEVICE, f"{sample.name}/device/pi-01")[0]
+    for kind, record in ((VLAN, vlan), (DEVICE, device)):
+        patch(hand, kind, record, **_HANDED_OVER[what])
+    for units, wish in ((driver.vlans, sample.vlan()), (driver.devices, sample.pi())):
+        read = units.read(wish.key)  # type: ignore[attr-defined]
+        assert read is not None
+        assert read.owner == "foreign"
+        with pytest.raises(ExistsError, match="not Pinion's"):
+            units.apply(wish)  # type: ignore[attr-defined]
+    for units, key, record in (
+        (driver.devices, sample.pi().key, device),
+        (driver.vlans, sample.vlan().key, vlan),
+        (driver.vlans, sample.vlan().key, vlan),
+    ):
+        left = units.delete(key).left  # type: ignore[attr-defined]
+        assert [one.url for one in left if one.url == record["display_url"]] == [record["display_url"]], left
+    assert only(spy, VLAN, "id", str(identity(vlan)))
+    assert only(spy, DEVICE, "id", str(identity(device)))
+    hand.delete(DEVICE, [identity(device)], ["*"])
+    hand.delete(VLAN, [identity(vlan)], ["*"])
+
+
+def test_a_part_that_was_handed_over_stays_when_its_unit_goes(
+    driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand
+) -> None:
+    sample.make(driver)
+    ours = marked(spy, IP_RANGE, f"{sample.name}/vlan/edge/range/pis")[0]
+    patch(hand, IP_RANGE, ours, remove_tags=[{"slug": TAG}])
+    left = driver.vlans.delete(sample.vlan().key).left
+    assert [one.url for one in left] == [ours["display_url"]]
+    assert "tag" in left[0].reason
+    assert only(spy, IP_RANGE, "id", str(identity(ours)))
+    hand.delete(IP_RANGE, [identity(ours)], ["*"])
 
 
 def test_a_vlan_of_the_site_in_no_group_is_known(driver: NetBoxDriver, sample: Sample, spy: Spy, hand: Hand) -> None:

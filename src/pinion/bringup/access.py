@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from pinion.bringup.stack_environment import StackError, environment
+from pinion.drivers.clear_text import PLAIN_HTTP, is_in_clear
 from pinion.drivers.kubeconfig import is_text
 
 
@@ -25,6 +26,7 @@ class Access(BaseModel):
     netbox_url: str | None = None
     netbox_token: SecretStr | None = None
     netbox_ca_file: Path | None = None
+    netbox_allow_plain_http: bool = False
     switch_username: str | None = None
     switch_password: SecretStr | None = None
     switch_enable_password: SecretStr | None = None
@@ -37,7 +39,7 @@ class Access(BaseModel):
 def access_of(root: Path, site: str, variables: Mapping[str, str] | None = None) -> Access:
     """The access of *site* from its stack's configuration, and from `PINION_SSH_KEY` and `PINION_KNOWN_HOSTS` for its hosts.
 
-    Raises `StackError` when pulumi cannot read the configuration.
+    Raises `StackError` when pulumi cannot read the configuration, or when a token would go over the network in clear.
     """
     given = os.environ if variables is None else variables
     run = subprocess.run(
@@ -55,6 +57,7 @@ def access_of(root: Path, site: str, variables: Mapping[str, str] | None = None)
         "netbox_url": held.get("netbox:url"),
         "netbox_token": held.get("netbox:token"),
         "netbox_ca_file": held.get("netbox:caFile"),
+        "netbox_allow_plain_http": held.get("netbox:allowPlainHttp"),
         "switch_username": held.get("switch:username"),
         "switch_password": held.get("switch:password"),
         "switch_enable_password": held.get("switch:enablePassword"),
@@ -63,7 +66,10 @@ def access_of(root: Path, site: str, variables: Mapping[str, str] | None = None)
         "ssh_key": given.get("PINION_SSH_KEY"),
         "ssh_known_hosts": given.get("PINION_KNOWN_HOSTS"),
     }
-    return Access.model_validate({key: value for key, value in stated.items() if value})
+    access = Access.model_validate({key: value for key, value in stated.items() if value})
+    if access.netbox_url is not None and is_in_clear(access.netbox_url) and not access.netbox_allow_plain_http:
+        raise StackError(f"stack {site}: netbox:url {access.netbox_url}: {PLAIN_HTTP}")
+    return access
 
 
 def _kubeconfig(stated: str | None) -> Path | None:

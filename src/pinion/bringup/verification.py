@@ -111,6 +111,7 @@ def probers(access: Access) -> list[Prober]:
             url=access.netbox_url,
             token=access.netbox_token.get_secret_value(),
             ca_file=str(access.netbox_ca_file) if access.netbox_ca_file is not None else None,
+            allow_plain_http=access.netbox_allow_plain_http,
             fresh=30.0,
         )
         found.append(record_prober(driver))

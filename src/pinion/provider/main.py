@@ -128,6 +128,7 @@ class PinionPlugin(Plugin):
             url=settings.netbox_url,
             token=token.get_secret_value(),
             ca_file=str(settings.netbox_ca_file) if settings.netbox_ca_file else None,
+            allow_plain_http=settings.netbox_allow_plain_http,
             connect_timeout=settings.netbox_connect_timeout,
             read_timeout=settings.netbox_read_timeout,
             total_time=settings.netbox_total_time,

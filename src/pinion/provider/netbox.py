@@ -59,7 +59,7 @@ IDENTITIES: Final[Mapping[type[BaseModel], str]] = {
 OUTPUTS: Final = ("url", "owner", "drift", "netbox_ids")
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 _LONGEST_LIST: Final = 40  # lines of one message
-LOST_MARK: Final = "it no longer says that it is ours: somebody made it anew, or took off tag and identity"
+LOST_MARK: Final = "it no longer says that it is ours: somebody made it anew, or took off its tag or its identity"
 #: What to do about a conflict, by a word of its reason.
 HINTS: Final[Mapping[str, str]] = {
     "managed by Pinion already": "it is in another site's file: one of the two has to give it up",

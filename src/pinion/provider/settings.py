@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
+from pinion.drivers.clear_text import PLAIN_HTTP, is_in_clear
 from pinion.provider.plugin import Checked, Failure, Properties, Secret, Value, has_unknown, plain_properties
 
 #: Properties of every provider, not ours to judge.
@@ -22,6 +24,7 @@ class Settings(BaseModel):
     netbox_url: str | None = None
     netbox_token: SecretStr | None = None
     netbox_ca_file: Path | None = None
+    netbox_allow_plain_http: bool = False
     netbox_connect_timeout: float = Field(default=5.0, gt=0, le=600)
     netbox_read_timeout: float = Field(default=60.0, gt=0, le=3600)
     netbox_total_time: float = Field(default=120.0, gt=0, le=7200)
@@ -39,12 +42,19 @@ class Settings(BaseModel):
             raise ValueError("must begin with https:// (or http://)")
         return url.rstrip("/").removesuffix("/api") if url else None
 
+    @model_validator(mode="after")
+    def _no_token_in_clear(self) -> Self:
+        if self.netbox_url is not None and is_in_clear(self.netbox_url) and not self.netbox_allow_plain_http:
+            raise PydanticCustomError("plain_http", PLAIN_HTTP)
+        return self
+
 
 #: What the stack's configuration calls each setting, for messages.
 STACK_KEYS: Final = {
     "netboxUrl": "netbox:url",
     "netboxToken": "netbox:token",
     "netboxCaFile": "netbox:caFile",
+    "netboxAllowPlainHttp": "netbox:allowPlainHttp",
     "netboxConnectTimeout": "netbox:connectTimeout",
     "netboxReadTimeout": "netbox:readTimeout",
     "netboxTotalTime": "netbox:totalTime",
@@ -66,7 +76,9 @@ def check_settings(news: Properties) -> Checked:
         Settings.model_validate(_known(stated))
     except ValidationError as error:
         for problem in error.errors(include_url=False, include_input=False):
-            key = str(problem["loc"][0])
+            key = (
+                str(problem["loc"][0]) if problem["loc"] else "netboxUrl"
+            )  # what concerns several settings is about the address
             name = STACK_KEYS.get(key, key)
             reason = problem["msg"] if key in STACK_KEYS else f"no such setting; known are {', '.join(STACK_KEYS)}"
             failures.append(Failure(name, reason))

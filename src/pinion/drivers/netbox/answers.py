@@ -27,6 +27,8 @@ _TOKEN_TEXTS = (
     "token expired",
     "token disabled",
 )
+#: Texts by which NetBox refuses a good token because of where it is used from.
+_SOURCE_TEXTS = ("is not permitted to authenticate using this token", "client ip address could not be determined")
 _LONGEST_REASON = 600
 
 
@@ -72,6 +74,12 @@ def is_denied_token(body: JsonValue) -> bool:
     return any(known in text for known in _TOKEN_TEXTS)
 
 
+def is_denied_source(body: JsonValue) -> bool:
+    """Whether a 403 is about the address that the request came from: the token lists allowed ones, and this is none of them."""
+    text = sentence(body).lower()
+    return any(known in text for known in _SOURCE_TEXTS)
+
+
 def write_error(status: int, body: JsonValue, what: str, url: str, ids: Sequence[int] = ()) -> Exception:
     """The exception for a refused write of a list. *ids*: of the items of a PATCH or DELETE, in order of the request."""
     reason = sentence(body) or f"HTTP {status} without a reason"
@@ -98,6 +106,9 @@ def plain_error(status: int, body: JsonValue, what: str, url: str) -> NetBoxErro
     if status == 403:
         if is_denied_token(body):
             return DeniedError(what, f"NetBox does not accept the token ({reason})", url, token=True)
+        if is_denied_source(body):
+            why = "the token may not be used from this machine's address: see its allowed IPs in NetBox"
+            return DeniedError(what, f"{why} ({reason})", url, token=True)
         return DeniedError(what, f"the token's user lacks the permission for this ({reason})", url)
     if status == 404:
         return RefusedError(what, "no such page: is this the address of a NetBox of version 4.6 or 4.7?", url)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from pinion.drivers.netbox.kinds import CABLE, DEVICE
-from pinion.drivers.netbox.plain import mark_of
+from pinion.drivers.netbox.kinds import CABLE, DEVICE, SITE
+from pinion.drivers.netbox.plain import mark_of, page, stated_mark
 from pinion.drivers.netbox.reading import Shape
 from pinion.drivers.netbox.removal import Removal
 from pinion.drivers.netbox.results import D, Deleted, Left
 from pinion.drivers.netbox.store import Record, RecordStore, identity
-from pinion.drivers.netbox.words import describe
+from pinion.drivers.netbox.words import describe, unit_of
 from pinion.drivers.netbox.world import World
 from pinion.drivers.netbox.writes import Writes
+
+_NOT_OURS = "it does not say that it is Pinion's: its tag or its identity was taken off, or somebody made it anew"
 
 
 def delete_units(store: RecordStore, shape: Shape[D], keys: Sequence[str]) -> dict[str, Deleted]:
@@ -29,13 +31,47 @@ def delete_units(store: RecordStore, shape: Shape[D], keys: Sequence[str]) -> di
         records = [one for ones in units[kind].values() for one in ones]
         if kind is CABLE:
             records += _cables_on(store, units[DEVICE], owners, marks)
+        for record in world.untagged(kind):
+            if (owner := marks.get(unit_of(stated_mark(record) or ""))) is not None:
+                left[owner].append(
+                    Left(
+                        describe(kind, record),
+                        page(record),
+                        "its tag pinion was taken off: it is not Pinion's any more",
+                    )
+                )
         for outcome in removal.remove(kind, records) if records else ():
             key = owners[identity(outcome.record)]
             if outcome.left is None:
                 deleted[key].append(describe(kind, outcome.record))
             else:
                 left[key].append(outcome.left)
+    gone = [key for key in keys if not units[shape.main][shape.mark(key)]]
+    for key, record in _not_ours(store, shape, gone, {one.url for ones in left.values() for one in ones}):
+        left[key].append(Left(describe(shape.main, record), page(record), _NOT_OURS))
     return {key: Deleted(tuple(deleted[key]), tuple(left[key])) for key in keys}
+
+
+def _not_ours(
+    store: RecordStore, shape: Shape[D], keys: Sequence[str], told: Collection[str | None]
+) -> list[tuple[str, Record]]:
+    """Main objects of the units' names that do not carry our marks, less the pages *told* already."""
+    by_site: dict[str, list[str]] = {}
+    for key in keys:
+        by_site.setdefault(key.split("/", 1)[0], []).append(key)
+    found: list[tuple[str, Record]] = []
+    for site in store.find(SITE, {}, "slug", list(by_site)) if by_site else ():
+        held = by_site.get(str(site.get("slug")), ())
+        if shape.main is SITE:
+            found += [(key, site) for key in held]
+            continue
+        names = {key.partition("/")[2].casefold(): key for key in held}
+        words = [key.partition("/")[2] for key in held]
+        records = store.find(shape.main, {"site_id": str(identity(site))}, "name", words)
+        for one in records:
+            if (owner := names.get(str(one.get("name")).casefold())) is not None:
+                found.append((owner, one))
+    return [(key, one) for key, one in found if mark_of(one) is None and page(one) not in told]
 
 
 def _cables_on(

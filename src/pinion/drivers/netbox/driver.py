@@ -38,7 +38,7 @@ T = TypeVar("T")
 class NetBoxDriver:
     """The driver on a NetBox server.
 
-    *url*: without `/api`. *token*: v1 or v2. *ca_file*: PEM bundle, None for the system's. Seconds: *connect_timeout*,
+    *url*, *token*, *ca_file*, *allow_plain_http*: see `HttpStore`. Seconds: *connect_timeout*,
     *read_timeout*, *total_time* (one request with its repetitions), *window* (how long a call waits for others), *fresh* (how long a
     listing of a site may answer further reads; 0: every batch asks anew). Sends nothing by itself.
     """
@@ -46,6 +46,7 @@ class NetBoxDriver:
     def __init__(
         self, url: str, token: str, *, ca_file: str | None = None, connect_timeout: float = 5.0, read_timeout: float = 60.0,
         total_time: float = 120.0, window: float = 0.02, fresh: float = 0.0,
+        allow_plain_http: bool = False,
     ) -> None:  # fmt: skip
         store = HttpStore(
             url,
@@ -54,6 +55,7 @@ class NetBoxDriver:
             connect_timeout=connect_timeout,
             read_timeout=read_timeout,
             total_time=total_time,
+            allow_plain_http=allow_plain_http,
         )
         self._set_up(store, window, fresh, total_time)
 

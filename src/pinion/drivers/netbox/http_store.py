@@ -6,7 +6,9 @@ Invariants:
   connection, 429). Any other failed write raises, and the caller looks at NetBox before it decides again.
 * `fields` is sent with reads only: NetBox applies it to writes too and drops the rest of the body in silence.
 * Names of fields and filters are checked against the table before they are sent.
-* Pages are walked by id (`start`), so that rows neither repeat nor get lost when others write meanwhile.
+* Pages are walked by id (`start`), so that rows neither repeat nor get lost when others write meanwhile. Only `next` says whether there
+  is more: a server may make every page shorter than asked for (`MAX_PAGE_SIZE`). Where that address points is not followed, since a
+  proxy's or another's would get the token.
 * The token is in the session's header and nowhere else; redirects, which would carry it to another address, are refused.
 """
 
@@ -26,14 +28,16 @@ import urllib3.exceptions
 from pydantic import JsonValue
 from requests.adapters import HTTPAdapter
 
+from pinion.drivers.clear_text import PLAIN_HTTP, is_in_clear
 from pinion.drivers.netbox.answers import plain_error, write_error
 from pinion.drivers.netbox.errors import NetBoxError, RefusedError, UnreachableError
-from pinion.drivers.netbox.kinds import SUPPORTED, Kind, check_fields, check_filters
+from pinion.drivers.netbox.kinds import MARK, SUPPORTED, Kind, check_fields, check_filters
+from pinion.drivers.netbox.plain import mark_of
 from pinion.drivers.netbox.results import ServerFacts
 from pinion.drivers.netbox.retry import Budget, retry_after
 from pinion.drivers.netbox.store import Body, Record, identity
 
-#: NetBox's own cap on a page.
+#: Records asked for in one answer: NetBox's own default for the most that it gives.
 PAGE = 1000
 #: gunicorn refuses a request line over 4,094 bytes; the rest of the line needs some.
 _LONGEST_QUERY = 3600
@@ -46,15 +50,18 @@ _PASSING = frozenset({429, 500, 502, 503, 504})
 class HttpStore:
     """A `RecordStore` on a NetBox server.
 
-    *url*: without `/api`. *token*: v1 or v2. *ca_file*: a PEM bundle, None for the system's. Time-outs in seconds: *connect_timeout*,
+    *url*: without `/api`; http:// to another machine only with *allow_plain_http* (`RefusedError`): the token would go there in clear.
+    *token*: v1 or v2. *ca_file*: a PEM bundle, None for the system's. Time-outs in seconds: *connect_timeout*,
     *read_timeout* (between two pieces of an answer), *total_time* (one call with its repetitions). *page*: records in one answer.
     """
 
     def __init__(
         self, url: str, token: str, *, ca_file: str | None = None,
         connect_timeout: float = 5.0, read_timeout: float = 60.0, total_time: float = 120.0, connections: int = 8,
-        page: int = PAGE,
+        page: int = PAGE, allow_plain_http: bool = False,
     ) -> None:  # fmt: skip
+        if is_in_clear(url) and not allow_plain_http:
+            raise RefusedError("NetBox", PLAIN_HTTP, url)
         self._url = url.rstrip("/")
         self._timeouts = (connect_timeout, read_timeout)
         self._total_time = total_time
@@ -135,19 +142,25 @@ class HttpStore:
                 query = rest
 
     def _pages(self, kind: Kind, query: Sequence[tuple[str, str]]) -> Iterator[Record]:
+        what, url = f"{kind.name} list", self._endpoint(kind)
         start = 0
         while True:
-            body = self._get(
-                f"{kind.name} list", self._endpoint(kind), [*query, ("limit", str(self._page)), ("start", str(start))]
-            )
+            body = self._get(what, url, [*query, ("limit", str(self._page)), ("start", str(start))])
             results = body.get("results")
-            if not isinstance(results, list):
-                raise RefusedError(f"{kind.name} list", "the answer is not a NetBox list", self._endpoint(kind))
+            if not isinstance(results, list) or "next" not in body:
+                raise RefusedError(what, "the answer is not a NetBox list", url)
             records = [record for record in results if isinstance(record, dict)]
             yield from records
-            if len(records) < self._page:
+            if body["next"] is None or not records:
                 return
-            start = identity(records[-1]) + 1
+            numbers = [identity(record) for record in records]
+            if numbers != sorted(numbers) or numbers[0] < start:
+                raise RefusedError(
+                    what,
+                    "NetBox gives this list in pages that are not in order of ids: it could not be read whole",
+                    url,
+                )
+            start = numbers[-1] + 1
 
     # --- writing --------------------------------------------------------------------------------------------------------
 
@@ -162,7 +175,7 @@ class HttpStore:
                 self._endpoint(kind),
                 maybe_applied=True,
             )
-        return [record for record in made if isinstance(record, dict)]
+        return _as_sent(bodies, [record for record in made if isinstance(record, dict)])
 
     def update(self, kind: Kind, patches: Sequence[Body], etags: Sequence[str]) -> list[Record]:
         """See `RecordStore.update`."""
@@ -281,6 +294,15 @@ def _system_authorities() -> str | bool:
         if found and Path(found).exists():
             return found
     return True
+
+
+def _as_sent(bodies: Sequence[Body], made: list[Record]) -> list[Record]:
+    """New records in the order of *bodies*: by their marks where all have one, since only those say which is which."""
+    marks = [fields.get(MARK) if isinstance(fields := body.get("custom_fields"), dict) else None for body in bodies]
+    by_mark = {mark_of(record): record for record in made}
+    if None in marks or set(by_mark) != set(marks) or len(by_mark) != len(made):
+        return made
+    return [by_mark[str(mark)] for mark in marks]
 
 
 def _queries(

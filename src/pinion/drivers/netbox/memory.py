@@ -68,10 +68,19 @@ class _RefusalError(Exception):
 
 
 class MemoryStore:
-    """A `RecordStore` in memory. *version*: whose behaviour. *between*: called between check and insert, for races made on purpose."""
+    """A `RecordStore` in memory. *version*: whose behaviour. *between*: called between check and insert, for races made on purpose.
 
-    def __init__(self, version: tuple[int, int] = (4, 7), between: Callable[[Kind], None] | None = None) -> None:
+    *max_page_size*: the server's setting `MAX_PAGE_SIZE`, which cuts a page (see `page`) without a word.
+    """
+
+    def __init__(
+        self,
+        version: tuple[int, int] = (4, 7),
+        between: Callable[[Kind], None] | None = None,
+        max_page_size: int = 1000,
+    ) -> None:
         self._version = version
+        self.max_page_size = max_page_size
         self.between = between or (lambda _: None)
         self._tables: dict[Kind, dict[int, Body]] = {kind: {} for kind in KINDS}
         self._ids = {kind: itertools.count(1) for kind in KINDS}
@@ -109,6 +118,14 @@ class MemoryStore:
             if name is not None:
                 rows = [row for row in rows if self._matches(kind, row, name, values)]
             return [self._served(kind, row) for row in rows]
+
+    def page(
+        self, kind: Kind, fixed: Mapping[str, str], name: str | None, values: Sequence[str], *, start: int, limit: int
+    ) -> tuple[list[Record], int | None]:
+        """One page as the server cuts it: the records from id *start* on, and the id that the next page starts with, None for the last."""
+        later = [one for one in self.find(kind, fixed, name, values) if identity(one) >= start]
+        shown = later[: min(limit, self.max_page_size)]
+        return shown, identity(shown[-1]) + 1 if len(later) > len(shown) else None
 
     def _matches(self, kind: Kind, row: Body, field: str, values: Sequence[str]) -> bool:
         if field.startswith("cf_"):

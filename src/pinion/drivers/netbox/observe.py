@@ -41,7 +41,7 @@ from pinion.drivers.netbox.kinds import (
     Kind,
 )
 from pinion.drivers.netbox.matching import is_adopted
-from pinion.drivers.netbox.plain import is_tagged, mark_of, page, plain
+from pinion.drivers.netbox.plain import mark_of, page, plain
 from pinion.drivers.netbox.results import Observed, Owner
 from pinion.drivers.netbox.store import Record, identity
 from pinion.drivers.netbox.words import describe, served_word
@@ -299,8 +299,6 @@ def _other_drift(parts: Parts) -> tuple[str, ...]:
         for record in records:
             if mark_of(record) is None:
                 continue
-            if not is_tagged(record):
-                found.append(f"the tag pinion was taken off {describe(kind, record)}")
             status = plain(record.get("status"))
             # That of a device is a field of its unit.
             if kind is not DEVICE and status is not None and status not in _IN_SERVICE:

@@ -77,7 +77,12 @@ def custom_field(record: Record, name: str) -> JsonValue:
 
 
 def mark_of(record: Record) -> str | None:
-    """The identity that Pinion gave the record, None when it is not ours."""
+    """The identity that Pinion gave the record, None when it is not ours: that takes the tag, too."""
+    return stated_mark(record) if is_tagged(record) else None
+
+
+def stated_mark(record: Record) -> str | None:
+    """What the custom field says, whether or not the tag is there."""
     found = custom_field(record, MARK)
     return found if isinstance(found, str) and found else None
 

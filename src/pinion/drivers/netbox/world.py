@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from pinion.drivers.netbox.kinds import CUSTOM_FIELDS, MARK, Kind
-from pinion.drivers.netbox.plain import Key, mark_of, natural_keys, plain_record
+from pinion.drivers.netbox.plain import Key, mark_of, natural_keys, plain_record, stated_mark
 from pinion.drivers.netbox.store import Record, RecordStore, identity
 
 #: From this many marks of one kind on, one listing of the whole site is cheaper than naming them.
@@ -36,6 +36,7 @@ class World:
         self._fetching: dict[Kind, threading.Lock] = defaultdict(threading.Lock)
         self._records: dict[Kind, dict[int, Record]] = defaultdict(dict)
         self._marks: dict[Kind, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+        self._untagged: dict[Kind, set[int]] = defaultdict(set)
         self._keys: dict[Kind, dict[Key, set[int]]] = defaultdict(lambda: defaultdict(set))
         self._scanned: dict[Kind, set[str]] = defaultdict(set)
         self._asked: dict[Kind, set[str]] = defaultdict(set)
@@ -54,6 +55,8 @@ class World:
             self._records[kind][number] = trimmed
             if (mark := mark_of(trimmed)) is not None:
                 self._marks[kind][mark].add(number)
+            elif stated_mark(trimmed) is not None:
+                self._untagged[kind].add(number)
             for key in natural_keys(kind, plain_record(kind, trimmed)):
                 self._keys[kind][key].add(number)
 
@@ -65,6 +68,7 @@ class World:
                 return
             if (mark := mark_of(old)) is not None:
                 self._marks[kind][mark].discard(number)
+            self._untagged[kind].discard(number)
             for key in natural_keys(kind, plain_record(kind, old)):
                 self._keys[kind][key].discard(number)
 
@@ -72,7 +76,9 @@ class World:
         """Forget everything about *kinds*: the next question is asked of the server."""
         with self._lock:
             for kind in kinds:
-                for content in (self._records, self._marks, self._keys, self._scanned, self._asked):
+                for content in (
+                    self._records, self._marks, self._untagged, self._keys, self._scanned, self._asked,
+                ):  # fmt: skip
                     content.pop(kind, None)
 
     def get(self, kind: Kind, number: int) -> Record | None:
@@ -102,6 +108,11 @@ class World:
                         found[unit] += [self._records[kind][number] for number in sorted(self._marks[kind][mark])]
                         break
         return found
+
+    def untagged(self, kind: Kind) -> list[Record]:
+        """Records that have an identity of Pinion's but not the tag any more, lowest id first."""
+        with self._lock:
+            return [self._records[kind][number] for number in sorted(self._untagged[kind])]
 
     def keyed(self, kind: Kind, keys: Iterable[Key]) -> list[Record]:
         """Records that share any of the natural *keys*, lowest id first."""

@@ -106,3 +106,19 @@ def test_a_body_in_one_line() -> None:
     assert sentence({"name": ["Too long.", "Taken."], "__all__": ["No."]}) == "name: Too long.; Taken.; No."
     assert sentence(["'start' and 'offset' are mutually exclusive."]) == "'start' and 'offset' are mutually exclusive."
     assert len(sentence("x" * 5000)) <= 600
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Source IP 192.0.2.7 is not permitted to authenticate using this token.",
+        "Client IP address could not be determined for validation. Check that the HTTP server is correctly configured.",
+    ],
+)
+def test_a_forbidden_source_address_is_told_as_what_it_is(text: str) -> None:
+    """The token is good and the permissions are, too: it is used from the wrong place."""
+    error = plain_error(403, {"detail": text}, "VLAN list", URL)
+    assert isinstance(error, DeniedError)
+    assert error.token
+    assert "allowed IPs" in error.reason
+    assert "permission" not in error.reason.replace("permitted", "")
