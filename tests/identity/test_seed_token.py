@@ -49,6 +49,27 @@ def test_one_that_has_run_out_is_refused_for_good_and_goes(host: Host, seconds: 
     assert "`pinion converge`" in host.run("renew").stderr
 
 
+def test_a_node_that_is_up_before_the_authority_was_told_of_it_enrols_once_it_was(ca: StepCa, tmp_path: Path) -> None:
+    """A node comes into the site file, and its card is in it before the next converge run."""
+    node = Host(tmp_path / "pi-77", ca, "pi-77")
+    node.seeded()
+    done = node.run("renew")
+    assert done.returncode == 1
+    assert "renews for nobody by the name pi-77.rack.internal" in done.stderr
+    assert "(the token is kept)" in done.stderr
+    assert node.seed_token_file.exists()
+    try:
+        ca.serves("pi-01", "pi-77")
+        ca.stop()
+        ca.start()
+        assert node.run("renew").returncode == 0
+        assert not node.seed_token_file.exists()
+    finally:
+        ca.serves(*ca.hosts)
+        ca.stop()
+        ca.start()
+
+
 def test_one_for_another_host_or_none_at_all_goes_unsent(host: Host, ca: StepCa) -> None:
     host.seeded((f"pi-02.{DOMAIN}", "10.77.100.12"))
     assert "the token is for" in host.run("renew").stderr

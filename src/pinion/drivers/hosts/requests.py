@@ -112,13 +112,23 @@ def _filled_file(
     if not materials:
         return stated
     if stated["path"] not in needed and (everything or any(entry["kind"] in _ON_DEMAND for entry in materials)):
-        return {**stated, "held_back": True}
+        return {**_asked(stated, {entry["placeholder"]: "" for entry in materials}), "held_back": True}
     from pinion.plan.model import HostMaterial
 
-    for entry in materials:
-        wanted = HostMaterial.model_validate(entry)
-        stated["content"] = stated["content"].replace(wanted.placeholder, _content(wanted, variables))
-    return stated
+    found = {entry["placeholder"]: _content(HostMaterial.model_validate(entry), variables) for entry in materials}
+    for placeholder, text in found.items():
+        stated["content"] = stated["content"].replace(placeholder, text)
+    return _asked(stated, found)
+
+
+def _asked(file: Mapping[str, Any], found: Mapping[str, str]) -> dict[str, Any]:
+    """*file* with the question whether the host needs it put with what was *found*, by placeholder."""
+    command = file.get("unless")
+    if not command:
+        return dict(file)
+    for placeholder, text in found.items():
+        command = command.replace(placeholder, text)
+    return {**file, "unless": command}
 
 
 def _content(wanted: HostMaterial, variables: Mapping[str, str]) -> str:
