@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -53,13 +53,8 @@ def refuse(
     if stated.host is None:
         return None
     mine = retire(authority, subject)
-    try:
-        results = converge(stated.host)
-    except ProgramError as error:
-        raise AuthorityError(f"{stated.host}, the authority's host, could not be told: {error}") from error
-    if errors := [error for result in results.values() for error in result.errors]:
-        raise AuthorityError(f"{stated.host}, the authority's host, could not be told: {errors[0]}")
-    _await(authority, stated.url, subject, mine, seconds)
+    _tell(stated.host, converge)
+    _until(lambda: _renews(authority, stated.url, subject, mine), seconds)
     at = datetime.now(UTC)
     return Refused(at, at + timedelta(seconds=stated.lifetime))
 
@@ -78,23 +73,60 @@ def telling(root: Path, site: Path) -> Converge:
     return converge
 
 
-def former(names: frozenset[str], subject: str, mine: str) -> list[str]:
+def former(names: Iterable[str], subject: str, mine: str) -> list[str]:
     """Of the provisioners *names* those that renew for *subject* and are not *mine*."""
     return sorted(name for name in names if name.partition("#")[0] == subject and name != mine)
 
 
-def _await(authority: Authority, url: str, subject: str, mine: str, seconds: float) -> None:
-    """Wait until step-ca has started with what it was told. Raises `AuthorityError`."""
+def another_token_key(
+    authority: Authority, stated: AuthorityPlan, converge: Converge, *, seconds: float = _RESTART_SECONDS
+) -> None:
+    """Have each token that was made before count nowhere. Certificates are renewed as before. Raises `AuthorityError`, `OSError`."""
+    if stated.host is None:
+        raise AuthorityError(f"{stated.url} is run elsewhere: its operator has the key that tokens are checked with")
+    authority.renew_token_key()
+    _tell(stated.host, converge)
+    await_key(authority, stated.url, seconds=seconds)
+
+
+def await_key(authority: Authority, url: str, *, seconds: float = _RESTART_SECONDS) -> None:
+    """Wait until step-ca answers and checks tokens with the operator's key alone. Raises `AuthorityError`."""
+    mine = authority.provisioner["kid"]
+
+    def wrong() -> str | None:
+        strange = {key for key in issuers_at(authority, url).values() if key != mine}
+        return f"the authority {url} still takes tokens of another key ({strange.pop()})" if strange else None
+
+    _until(wrong, seconds)
+
+
+def _tell(host: str, converge: Converge) -> None:
+    """Converge *host*. Raises `AuthorityError`."""
+    try:
+        results = converge(host)
+    except ProgramError as error:
+        raise AuthorityError(f"{host}, the authority's host, could not be told: {error}") from error
+    if errors := [error for result in results.values() for error in result.errors]:
+        raise AuthorityError(f"{host}, the authority's host, could not be told: {errors[0]}")
+
+
+def _renews(authority: Authority, url: str, subject: str, mine: str) -> str | None:
+    left = former(issuers_at(authority, url), subject, mine)
+    return f"the authority {url} still renews for {subject}, by its provisioner {left[0]}" if left else None
+
+
+def _until(wrong: Callable[[], str | None], seconds: float) -> None:
+    """Wait until nothing is *wrong*, as step-ca starts with what it was told. Raises `AuthorityError` with what is."""
     until = time.monotonic() + seconds
     while True:
         try:
-            left = former(issuers_at(authority, url), subject, mine)
+            said = wrong()
         except AuthorityError:
             if time.monotonic() >= until:
                 raise
         else:
-            if not left:
+            if said is None:
                 return
             if time.monotonic() >= until:
-                raise AuthorityError(f"the authority {url} still renews for {subject}, by its provisioner {left[0]}")
+                raise AuthorityError(said)
         time.sleep(_AGAIN)

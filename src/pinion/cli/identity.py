@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from datetime import datetime
+from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 
-from pinion.bringup.refusing import refuse, telling
+from pinion.bringup.authority_host import fetch_database, place_database
+from pinion.bringup.host_shell import HostRefusedError, UnreachedError
+from pinion.bringup.refusing import another_token_key, await_key, refuse, telling
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, host_of, load_or_exit
 from pinion.cli.token_life import token_life
+from pinion.drivers.hosts.inventory import login
 from pinion.drivers.identity.authority import Authority
+from pinion.drivers.identity.backup import collect, keep, put_back, read
 from pinion.drivers.identity.issuers import issuer
 from pinion.drivers.identity.place import AuthorityError, folder_of
 from pinion.drivers.identity.revoking import revoke as revoke_serial
@@ -133,6 +138,88 @@ def revoke(site: str, node: str, serial: str | None, reason: str, as_json: bool)
         if number is not None:
             click.echo(f"{node}: certificate {number:X} {'is not renewed any more' if new else 'was revoked before'}")
     raise SystemExit(FINE)
+
+
+@commands.command(epilog="\b\nExample:\n  pinion identity backup dc-rack-12 /safe/dc-rack-12.authority")
+@click.argument("site")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def backup(site: str, file: Path, as_json: bool) -> None:
+    """Keep SITE's authority in FILE: this machine's folder with its keys, and step-ca's database from the authority's host.
+
+    FILE is a secret (0600), and refused in a git work tree; keep it where root's key would be kept. step-ca is stopped for the moment of
+    the copy. Safe to kill and to run again: FILE is replaced whole.
+    """
+    _, loaded = load_or_exit(site, as_json=as_json)
+    plan = compile_plan(loaded)
+    authority = Authority(folder_of(loaded.site, os.environ))
+    at = datetime.now(UTC)
+    try:
+        host = host_of(plan, _own_host(plan))
+        kept = collect(authority, loaded.site, fetch_database(host, login()), at)
+        keep(kept, file)
+    except (AuthorityError, HostRefusedError, UnreachedError, OSError) as error:
+        raise _could_not(error) from error
+    if as_json:
+        click.echo(
+            json.dumps({"site": loaded.site, "file": str(file), "at": _at(at), "database_bytes": len(kept.database)})
+        )
+    else:
+        click.echo(
+            f"kept: {file}, {len(kept.files)} files and step-ca's database ({len(kept.database)} bytes). It holds the keys"
+        )
+    raise SystemExit(FINE)
+
+
+@commands.command(epilog="\b\nExample:\n  pinion identity restore dc-rack-12 /safe/dc-rack-12.authority")
+@click.argument("site")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def restore(site: str, file: Path, as_json: bool) -> None:
+    """Put SITE's authority back from FILE: this machine's folder where it is gone, and step-ca's database on the authority's host.
+
+    Who left since the backup stays refused, for that is in step-ca's configuration. What only the database knew, which tokens were used
+    since, counts no more: there is another key for tokens, so each token that was handed out before is worthless, those in images too.
+    Where the folder was gone, each host is enrolled anew by the next `pinion converge`. The host keeps its former database beside the new
+    one. Safe to kill and to run again.
+    """
+    path, loaded = load_or_exit(site, as_json=as_json)
+    plan = compile_plan(loaded)
+    stated = _stated(plan)
+    authority = Authority(folder_of(loaded.site, os.environ))
+    try:
+        host = host_of(plan, _own_host(plan))
+        found = read(file, loaded.site)
+        anew = put_back(authority, found)
+        another_token_key(authority, stated, telling(repository(), path))
+        place_database(host, login(), found.database)
+        await_key(authority, stated.url)
+    except (AuthorityError, HostRefusedError, UnreachedError, OSError) as error:
+        raise _could_not(error) from error
+    if as_json:
+        click.echo(json.dumps({"site": loaded.site, "from": _at(found.at), "enrol_anew": anew}))
+    else:
+        click.echo(
+            f"{loaded.site}'s authority is as of {found.at:%Y-%m-%d %H:%M} UTC, with another key for tokens: make images anew that were "
+            "not started yet"
+        )
+        click.echo(
+            f"single numbers that were revoked since (--serial) are to be revoked again; now: pinion converge {site}"
+        )
+        if anew:
+            click.echo(
+                "this machine's folder was gone: each host gets another certificate with that run, and renews nothing before"
+            )
+    raise SystemExit(FINE)
+
+
+def _own_host(plan: Plan) -> str:
+    """The host that runs the authority. Raises `SystemExit` for a site without one."""
+    stated = _stated(plan)
+    if stated.host is None:
+        click.echo(f"{stated.url} is run elsewhere, and so is its backup", err=True)
+        raise SystemExit(PROBLEM)
+    return stated.host
 
 
 def _number(serial: str | None) -> int | None:

@@ -72,6 +72,11 @@ class Authority:
                 made = True
         return made
 
+    def renew_token_key(self) -> None:
+        """Make another key for tokens: what was signed with the former one counts nowhere, once step-ca is told. Raises `OSError`."""
+        with self.locked():
+            write(self._key_file(_TOKENS), _private_pem(ec.generate_private_key(ec.SECP256R1())), 0o600)
+
     def fits(self, domain: str, prefixes: Sequence[str]) -> bool:
         """Whether there is an intermediate that lives long enough and signs for exactly *domain* and *prefixes*."""
         if not self._certificate(_INTERMEDIATE).exists() or not self._key_file(_INTERMEDIATE).exists():

@@ -62,10 +62,9 @@ def retire(authority: Authority, host: str) -> str:
     return issuer(authority, host)
 
 
-def retire_all(authority: Authority) -> None:
-    """`retire` for each host that there is or was. Raises `OSError`."""
-    with authority.locked():
-        _keep(authority, _Marks(every=_another()))
+def forgotten() -> dict[str, bytes]:
+    """The file, by its name, of an authority that does not know any more who was retired: each host that there is or was, is."""
+    return {_FILE: _text(_Marks(every=_another()))}
 
 
 def _another() -> str:
@@ -91,5 +90,8 @@ def _read(path: Path) -> _Marks:
 
 
 def _keep(authority: Authority, marks: _Marks) -> None:
-    text = json.dumps({"every": marks.every, "one": marks.one}, indent=1) + "\n"
-    write(_file(authority), text.encode(), 0o600)
+    write(_file(authority), _text(marks), 0o600)
+
+
+def _text(marks: _Marks) -> bytes:
+    return (json.dumps({"every": marks.every, "one": marks.one}, indent=1) + "\n").encode()

@@ -28,21 +28,24 @@ def revoke(authority: Authority, url: str, serial: int, reason: str) -> bool:
     return code < 300
 
 
-def issuers_at(authority: Authority, url: str) -> frozenset[str]:
-    """The provisioners that step-ca at *url* has now: of these alone it renews certificates. Raises `AuthorityError`."""
-    found: set[str] = set()
+def issuers_at(authority: Authority, url: str) -> dict[str, str]:
+    """The provisioners that step-ca at *url* has now, with the id of the key for their tokens. Of these alone it renews certificates.
+
+    Raises `AuthorityError`.
+    """
+    found: dict[str, str] = {}
     cursor = ""
     while True:
         path = f"/provisioners?limit={_PAGE}" + (f"&cursor={quote(cursor)}" if cursor else "")
         code, said = _asked(authority, url, "GET", path, None)
         try:
             data = json.loads(said)
-            found |= {str(entry["name"]) for entry in data["provisioners"]}
+            found |= {str(entry["name"]): str(entry["key"]["kid"]) for entry in data["provisioners"]}
             cursor = str(data.get("nextCursor") or "")
         except (ValueError, KeyError, TypeError) as error:
             raise AuthorityError(f"the authority {url} does not list its provisioners: {code} {said[:200]}") from error
         if not cursor:
-            return frozenset(found)
+            return found
 
 
 def _asked(authority: Authority, url: str, method: str, path: str, body: str | None) -> tuple[int, str]:
