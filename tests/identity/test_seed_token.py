@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import ModuleType
@@ -10,7 +12,7 @@ import pytest
 
 from pinion.drivers.identity.authority import Authority
 
-from .conftest import DOMAIN, NETWORKS, Host, StepCa
+from .conftest import DOMAIN, NETWORKS, PROGRAM, Host, StepCa
 
 
 def test_the_timers_run_enrols_with_it_and_leaves_nothing_of_it(host: Host, ca: StepCa) -> None:
@@ -65,6 +67,26 @@ def test_a_node_that_is_up_before_the_authority_was_told_of_it_enrols_once_it_wa
         assert node.run("renew").returncode == 0
         assert not node.seed_token_file.exists()
     finally:
+        ca.serves(*ca.hosts)
+        ca.stop()
+        ca.start()
+
+
+def test_a_node_whose_run_is_telling_the_authority_waits_for_that(ca: StepCa, tmp_path: Path) -> None:
+    """All hosts in one wave: the authority's own host is converged while the others ask."""
+    node = Host(tmp_path / "pi-78", ca, "pi-78")
+    node.config["wait"] = 60
+    node.token()
+    running = subprocess.Popen([sys.executable, "-I", PROGRAM, "enrol", "--config", node.config_file])
+    try:
+        ca.serves("pi-78")
+        ca.stop()
+        ca.start()
+        assert running.wait(timeout=90) == 0
+        assert node.status()["good"] is True
+    finally:
+        running.kill()
+        running.wait()
         ca.serves(*ca.hosts)
         ca.stop()
         ca.start()

@@ -74,6 +74,10 @@ class UnreachableError(ProblemError):
     """The authority did not answer."""
 
 
+class UnprovedError(UnreachableError):
+    """Who answered could not prove that it is the site's authority; nothing was shown to it."""
+
+
 class NotToldError(ProblemError):
     """The authority's configuration does not name this host yet: its token is as good as before."""
 
@@ -362,7 +366,7 @@ def trusted(config: Config, context: ssl.SSLContext, path: str, body: dict[str, 
     except ssl.SSLCertVerificationError as error:
         told = tell_clock(config, ours) if error.verify_code in _DATES else None
         words = f"{config.authority} cannot prove that it is the site's authority: {error.verify_message}"
-        raise UnreachableError(told or words) from error
+        raise UnprovedError(told or words) from error
 
 
 def issuers(config: Config, context: ssl.SSLContext) -> set[str]:
@@ -540,19 +544,46 @@ def enrol_with(path: Path, config: Config, now: Callable[[], float]) -> None:
         root = fetch_root(config, now)
         write(made / ROOT, root, 0o644)
         asked = {"csr": make_request(config, made), "ott": token, "notAfter": f"{config.lifetime}s"}
-        try:
-            answer = trusted(config, verified(made / ROOT), "/1.0/sign", asked, now())
-        except RefusedError as error:
-            mine = str(claims_of(token).get("iss", ""))
-            if mine in issuers(config, verified(made / ROOT)):
-                raise
-            raise NotToldError(
-                f"the authority renews for nobody by the name {mine}: bring its own host to what the site file says first, "
-                "by `pinion converge` (the token is kept)"
-            ) from error
+        answer = signed(config, verified(made / ROOT), asked, now)
         found = keep(config, made, answer, root, now())
         place(config, made, found.serial)
     print(f"enrolled: certificate {found.serial} for {', '.join(found.names)}, good until {_day(found.ends)}")
+
+
+def signed(
+    config: Config, context: ssl.SSLContext, asked: dict[str, str], now: Callable[[], float]
+) -> dict[str, object]:
+    """The authority's answer to a token's request. Raises `ProblemError`.
+
+    One that has not been told of this host, or is just starting, is asked again until the configuration's time is up: the same run may be
+    telling it.
+    """
+    until = time.monotonic() + config.wait
+    while True:
+        try:
+            return signed_once(config, context, asked, now)
+        except UnprovedError:
+            raise
+        except (NotToldError, UnreachableError):
+            if time.monotonic() >= until:
+                raise
+        time.sleep(_AGAIN)
+
+
+def signed_once(
+    config: Config, context: ssl.SSLContext, asked: dict[str, str], now: Callable[[], float]
+) -> dict[str, object]:
+    """The authority's answer. Raises `NotToldError` for a refusal that is for want of this host's provisioner, and `ProblemError`."""
+    try:
+        return trusted(config, context, "/1.0/sign", asked, now())
+    except RefusedError as error:
+        mine = str(claims_of(asked["ott"]).get("iss", ""))
+        if mine in issuers(config, context):
+            raise
+        raise NotToldError(
+            f"the authority renews for nobody by the name {mine}: bring its own host to what the site file says first, "
+            "by `pinion converge` (the token is kept)"
+        ) from error
 
 
 def spend(tokens: Sequence[Path]) -> None:
