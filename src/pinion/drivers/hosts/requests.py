@@ -112,23 +112,14 @@ def _filled_file(
     if not materials:
         return stated
     if stated["path"] not in needed and (everything or any(entry["kind"] in _ON_DEMAND for entry in materials)):
-        return {**_asked(stated, {entry["placeholder"]: "" for entry in materials}), "held_back": True}
+        return {**stated, **_asked(stated, materials, None), "held_back": True}
+    stated |= _asked(stated, materials, variables)
     from pinion.plan.model import HostMaterial
 
-    found = {entry["placeholder"]: _content(HostMaterial.model_validate(entry), variables) for entry in materials}
-    for placeholder, text in found.items():
-        stated["content"] = stated["content"].replace(placeholder, text)
-    return _asked(stated, found)
-
-
-def _asked(file: Mapping[str, Any], found: Mapping[str, str]) -> dict[str, Any]:
-    """*file* with the question whether the host needs it put with what was *found*, by placeholder."""
-    command = file.get("unless")
-    if not command:
-        return dict(file)
-    for placeholder, text in found.items():
-        command = command.replace(placeholder, text)
-    return {**file, "unless": command}
+    for entry in materials:
+        wanted = HostMaterial.model_validate(entry)
+        stated["content"] = stated["content"].replace(wanted.placeholder, _content(wanted, variables))
+    return stated
 
 
 def _content(wanted: HostMaterial, variables: Mapping[str, str]) -> str:
@@ -143,6 +134,23 @@ def _content(wanted: HostMaterial, variables: Mapping[str, str]) -> str:
     from pinion.drivers.identity.materials import content
 
     return content(wanted, variables)
+
+
+def _asked(
+    file: Mapping[str, Any], materials: Iterable[Mapping[str, Any]], variables: Mapping[str, str] | None
+) -> dict[str, str]:
+    """The question of *file* whether the host needs it, with its provisioner's name put in; without one where *variables* are not asked."""
+    command = file.get("unless")
+    if command is None:
+        return {}
+    for entry in materials:
+        if entry["kind"] == "issuer":
+            from pinion.drivers.identity.materials import content
+            from pinion.plan.model import HostMaterial
+
+            name = "" if variables is None else content(HostMaterial.model_validate(entry), variables)
+            command = command.replace(entry["placeholder"], name)
+    return {"unless": command}
 
 
 def task(variables: Mapping[str, str]) -> dict[str, str]:
