@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from pinion.drivers.identity.authority import Authority
+from pinion.drivers.identity.issuers import as_json, issuer
 from pinion.drivers.identity.tokens import enrolment
 from pinion.plan.concerns import site_ca
 from pinion.services import node_programs
@@ -51,7 +52,9 @@ class StepCa:
         *,
         domain: str = DOMAIN,
         networks: Sequence[str] = NETWORKS,
+        hosts: Sequence[str] = ("pi-01", "pi-02", "nv-1"),
     ) -> None:
+        self.domain, self.hosts = domain, tuple(hosts)
         self.folder, self.authority, self.port = folder, authority, free_port()
         self.url = f"https://127.0.0.1:{self.port}"
         self.log = folder / "step-ca.log"
@@ -70,12 +73,20 @@ class StepCa:
                 networks,
                 folder=str(folder),
                 data=str(data),
-            ).replace(site_ca.KEY_PLACEHOLDER, json.dumps(authority.provisioner)),
+            ),
         }
         for name, text in files.items():
             path = folder / name
             path.write_text(text)
             path.chmod(0o600)
+        self._stated = files["ca.json"]
+        self.serves(*hosts)
+
+    def serves(self, *hosts: str) -> None:
+        """Have the configuration for *hosts*, as a converge run writes it; it counts from the next start on."""
+        stated = as_json(self.authority, [f"{host}.{self.domain}" for host in hosts])
+        path = self.folder / "ca.json"
+        path.write_text(self._stated.replace(site_ca.PROVISIONERS_PLACEHOLDER, stated))
 
     def start(self) -> None:
         """Start it and wait until it answers."""
@@ -141,7 +152,8 @@ class Host:
 
     def token(self, names: tuple[str, ...] | None = None, seconds: int = 300) -> str:
         """Hand the host a new token; what it is."""
-        made = enrolment(self.ca.authority, self.ca.url, names or self.names, seconds)
+        signer = issuer(self.ca.authority, self.names[0])
+        made = enrolment(self.ca.authority, self.ca.url, names or self.names, seconds, issuer=signer)
         self.give(made)
         return made
 
@@ -151,7 +163,8 @@ class Host:
 
     def seeded(self, names: tuple[str, ...] | None = None, seconds: int = 300) -> str:
         """Give the host a new token as its image does; what it is."""
-        made = enrolment(self.ca.authority, self.ca.url, names or self.names, seconds)
+        signer = issuer(self.ca.authority, self.names[0])
+        made = enrolment(self.ca.authority, self.ca.url, names or self.names, seconds, issuer=signer)
         self.data.mkdir(exist_ok=True)
         self.seed_token_file.write_text(made)
         self.seed_token_file.chmod(0o600)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import ModuleType
@@ -10,7 +12,7 @@ import pytest
 
 from pinion.drivers.identity.authority import Authority
 
-from .conftest import DOMAIN, NETWORKS, Host, StepCa
+from .conftest import DOMAIN, NETWORKS, PROGRAM, Host, StepCa
 
 
 def test_the_timers_run_enrols_with_it_and_leaves_nothing_of_it(host: Host, ca: StepCa) -> None:
@@ -47,6 +49,47 @@ def test_one_that_has_run_out_is_refused_for_good_and_goes(host: Host, seconds: 
     assert "the authority refuses: 401" in done.stderr
     assert not host.seed_token_file.exists()
     assert "`pinion converge`" in host.run("renew").stderr
+
+
+def test_a_node_that_is_up_before_the_authority_was_told_of_it_enrols_once_it_was(ca: StepCa, tmp_path: Path) -> None:
+    """A node comes into the site file, and its card is in it before the next converge run."""
+    node = Host(tmp_path / "pi-77", ca, "pi-77")
+    node.seeded()
+    done = node.run("renew")
+    assert done.returncode == 1
+    assert "renews for nobody by the name pi-77.rack.internal" in done.stderr
+    assert "(the token is kept)" in done.stderr
+    assert node.seed_token_file.exists()
+    try:
+        ca.serves("pi-01", "pi-77")
+        ca.stop()
+        ca.start()
+        assert node.run("renew").returncode == 0
+        assert not node.seed_token_file.exists()
+    finally:
+        ca.serves(*ca.hosts)
+        ca.stop()
+        ca.start()
+
+
+def test_a_node_whose_run_is_telling_the_authority_waits_for_that(ca: StepCa, tmp_path: Path) -> None:
+    """All hosts in one wave: the authority's own host is converged while the others ask."""
+    node = Host(tmp_path / "pi-78", ca, "pi-78")
+    node.config["wait"] = 60
+    node.token()
+    running = subprocess.Popen([sys.executable, "-I", PROGRAM, "enrol", "--config", node.config_file])
+    try:
+        ca.serves("pi-78")
+        ca.stop()
+        ca.start()
+        assert running.wait(timeout=90) == 0
+        assert node.status()["good"] is True
+    finally:
+        running.kill()
+        running.wait()
+        ca.serves(*ca.hosts)
+        ca.stop()
+        ca.start()
 
 
 def test_one_for_another_host_or_none_at_all_goes_unsent(host: Host, ca: StepCa) -> None:

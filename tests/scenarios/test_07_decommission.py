@@ -73,7 +73,7 @@ def test_a_pi_leaves(rack: Rack, text: str, tmp_path: Path) -> None:
     done = json.loads(rack.inside(*command).stdout)
     assert done["problems"] == []
     steps = [step["step"] for step in done["steps"]]
-    assert [step for step in steps if step != "drain"] == ["certificate", "wipe", "stack", "verify"]
+    assert [step for step in steps if step != "drain"] == ["renewal", "certificate", "wipe", "stack", "verify"]
     assert {one["outcome"] for one in done["findings"]} == {"proved"}
     assert len(done["findings"]) == 2
     wiped = {entry["path"]: entry for entry in done["wiped"]["wiped"]}

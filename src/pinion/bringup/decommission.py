@@ -6,7 +6,8 @@ Invariants:
   answered what is needed of it.
 * Every step may be run again. What cannot be asked a second time (the serial number of a certificate that is wiped, what a wipe found) is
   noted on this machine before the step that makes it so.
-* The certificate is revoked before anything is wiped: a run that is killed leaves no node that can renew it.
+* The authority renews nothing for the node before anything is wiped: a run that is killed leaves no node that can renew what it has. What
+  the node says of itself (its serial number) is never what that hangs on.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pinion.bringup.cluster_node import ForbiddenError
 from pinion.bringup.host_shell import UnreachedError
 from pinion.bringup.leaving_host import Wiped
+from pinion.bringup.refusing import Refused
 from pinion.bringup.stack import Foreseen
 from pinion.checks.claims import checks
 from pinion.checks.model import Check, Finding, Outcome, RecordProbe, SwitchProbe
@@ -89,6 +91,9 @@ class Means(Protocol):
     def wipe(self, host: HostPlan) -> Wiped:
         """Wipe it. Raises `UnreachedError`, `HostRefusedError`."""
 
+    def refuse(self, node: str) -> Refused | None:
+        """Have the authority renew nothing for *node*; None where others run it. May be run again. Raises `AuthorityError`."""
+
     def revoke(self, serial: int, reason: str) -> bool:
         """Have the authority never renew it; False when that was so before. Raises `AuthorityError`."""
 
@@ -106,7 +111,7 @@ class Means(Protocol):
 class Wish:
     """What the operator asked for. *serial*: the certificate's number, where it is known. *offline*: the host is not asked for anything.
 
-    *drain* is false for a node whose pods may be cut off.
+    *drain* is false for a node whose pods may be cut off. *stolen*: whoever answers for the node is not believed.
     """
 
     wipe: bool = False
@@ -115,6 +120,7 @@ class Wish:
     others: bool = False
     serial: int | None = None
     reason: str = "decommissioned"
+    stolen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +143,7 @@ class Result:
     left: list[str] = field(default_factory=list)
     findings: tuple[Finding, ...] = ()
     report: Wiped | None = None
+    refused: Refused | None = None
 
 
 def not_stated(site: Site, file: Path, name: str) -> str | None:
@@ -208,7 +215,7 @@ def survey(plan: Plan, host: HostPlan, wish: Wish, means: Means, notes: Notes) -
     authority = plan.authority is not None
     serial = wish.serial if wish.serial is not None else int(known.serial, 16) if known.serial is not None else None
     asks = wish.wipe or (authority and wish.serial is None)
-    if wish.offline or not asks:
+    if wish.offline or wish.stolen or not asks:
         return Survey(serial, authority, False, changes, None)
     here = None
     try:
@@ -255,8 +262,12 @@ def carry_out(
     if found.serial is not None:
         note.serial = f"{found.serial:X}"
         notes.write(note)
-    if wish.drain and not wish.offline and (drained := means.drain(host.name)) is not None:
+    if wish.stolen:  # a thief renews while pods are moved
+        _refuse(host, found, means, did, result)
+    elif wish.drain and not wish.offline and (drained := means.drain(host.name)) is not None:
         did("drain", drained)
+    if not wish.stolen:
+        _refuse(host, found, means, did, result)
     _revoke(found, wish, means, notes, note, at, did)
     if wish.wipe:
         _wipe(host, found, means, notes, note, at, did, result)
@@ -274,6 +285,20 @@ def carry_out(
         )
     _prove(plan, host, found, wish, means, did, result)
     return result
+
+
+def _refuse(host: HostPlan, found: Survey, means: Means, did: Callable[[str, str], None], result: Result) -> None:
+    if not found.authority:
+        return
+    result.refused = means.refuse(host.name)
+    if result.refused is None:
+        did("renewal", "others run the authority: have them refuse the node by name")
+        result.left.append("the authority is run elsewhere and may renew what was copied from the node")
+        return
+    ends = result.refused.ends.strftime("%Y-%m-%d %H:%M UTC")
+    did(
+        "renewal", f"refused by name; whatever was copied from {host.name}, renewed or rekeyed before is over by {ends}"
+    )
 
 
 def _revoke(
@@ -374,5 +399,5 @@ def stays(host: HostPlan, found: Survey, report: Wiped | None) -> tuple[str, ...
             if not medium.endswith(", disk")
         ]
     if found.authority and found.serial is None and not found.reached:
-        said.append("a certificate whose number is not known counts until it ends")
+        said.append("a certificate whose number is not known counts until it ends, and is not renewed")
     return tuple(said)

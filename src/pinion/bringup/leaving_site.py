@@ -12,6 +12,7 @@ from pinion.bringup import stack as pulumi_stack
 from pinion.bringup.access import Access
 from pinion.bringup.leaving_host import Wiped
 from pinion.bringup.programs import obtain
+from pinion.bringup.refusing import Refused, refuse, telling
 from pinion.bringup.stack import Foreseen
 from pinion.bringup.verification import probers, settled
 from pinion.checks.model import Check, Finding
@@ -31,12 +32,14 @@ _SETTLE = 15.0
 class LiveMeans:
     """Implements `pinion.bringup.decommission.Means`.
 
-    *root* is the folder with the Pulumi program, *plan* the site's with the node leaving; *tell* hears of what takes long.
+    *root* is the folder with the Pulumi program, *plan* that of the site file *site*, with the node leaving; *tell* hears of what takes
+    long.
     """
 
     root: Path
     plan: Plan
     access: Access
+    site: Path
     tell: Callable[[str], None]
 
     def foreseen(self) -> Sequence[Foreseen]:
@@ -57,6 +60,13 @@ class LiveMeans:
 
     def wipe(self, host: HostPlan) -> Wiped:
         return leaving_host.wipe(host, behind(host), login())
+
+    def refuse(self, node: str) -> Refused | None:
+        if self.plan.authority is None:
+            raise AuthorityError(f"{self.plan.site} has no authority")
+        authority = Authority(folder_of(self.plan.site, os.environ))
+        subject = f"{node}.{self.plan.authority.domain}"
+        return refuse(authority, self.plan.authority, subject, telling(self.root, self.site))
 
     def revoke(self, serial: int, reason: str) -> bool:
         if self.plan.authority is None:

@@ -52,6 +52,7 @@ _OUTSIDE = (
     epilog="""\b
 Examples:
   pinion decommission dc-rack-12 pi-03 --wipe
+  pinion decommission dc-rack-12 pi-03 --stolen                     in other hands, with its disk
   pinion decommission dc-rack-12 pi-03 --offline --serial 5F2A…     it is dead; its certificate is revoked all the same
 
 \b
@@ -63,6 +64,11 @@ file altogether, and the next `pulumi up` takes it out of NetBox. See docs/decom
 @click.argument("node")
 @click.option("--wipe", is_flag=True, help="Wipe keys, certificates, models and notes of Pinion on the node first.")
 @click.option("--offline", is_flag=True, help="The node is dead or gone: ask it for nothing.")
+@click.option(
+    "--stolen",
+    is_flag=True,
+    help="It is in other hands, with all that is on it: nothing is asked of it, and renewal is refused first of all.",
+)
 @click.option(
     "--no-drain", is_flag=True, help="Do not move its pods elsewhere first: they are gone already, or may be cut off."
 )
@@ -78,6 +84,7 @@ def decommission(
     node: str,
     wipe: bool,
     offline: bool,
+    stolen: bool,
     no_drain: bool,
     serial: str | None,
     reason: str,
@@ -91,6 +98,10 @@ def decommission(
     """
     if wipe and offline:
         raise click.UsageError("--wipe logs in to the node, --offline does not: say one of them")
+    if wipe and stolen:
+        raise click.UsageError(
+            "--wipe logs in to the node, and with --stolen nobody believes what answers there: say one of them"
+        )
     path, loaded = load_or_exit(site, as_json=as_json)
     plan = compile_plan(loaded)
     before = staying(loaded, node)
@@ -100,13 +111,13 @@ def decommission(
     if missing is not None:
         click.echo(missing, err=True)
         raise SystemExit(PROBLEM)
-    wish = Wish(wipe, offline, not no_drain, others, _number(serial), reason)
+    wish = Wish(wipe, offline, not no_drain, others, _number(serial), reason, stolen)
 
     def tell(line: str) -> None:
         click.echo(line, err=as_json)
 
     try:
-        means = LiveMeans(repository(), plan, access_of(repository(), plan.site), tell)
+        means = LiveMeans(repository(), plan, access_of(repository(), plan.site), path, tell)
         found = survey(plan, host, wish, means, notes)
         _show(plan, host, wish, found, err=as_json)
         _ask(node, yes=yes)
@@ -136,7 +147,12 @@ def _show(plan: Plan, host: HostPlan, wish: Wish, found: Survey, *, err: bool) -
     """What will be done."""
     lines = [f"{host.name} ({host.address}) leaves {plan.site}:"]
     if found.authority:
-        known = f"{found.serial:X} is revoked" if found.serial is not None else "none is known: nothing is revoked"
+        lines.append(f"  renewal      refused by name, whatever {host.name} or who copied it has")
+        known = (
+            f"{found.serial:X} is revoked too"
+            if found.serial is not None
+            else "its number is not known, and need not be"
+        )
         lines.append(f"  certificate  {known}")
     if found.here is not None:
         lines += [f"  wipe         {one.path}: {one.files} files, {one.bytes} bytes" for one in found.here.there]
@@ -171,6 +187,8 @@ def _as_json(plan: Plan, node: str, result: Result, left: tuple[str, ...]) -> di
         "site": plan.site,
         "node": node,
         "steps": [{"step": step, "said": said} for step, said in result.steps],
+        "refused": result.refused.at.isoformat(timespec="seconds") if result.refused is not None else None,
+        "worthless_by": result.refused.ends.isoformat(timespec="seconds") if result.refused is not None else None,
         "problems": result.problems,
         "wiped": result.report.model_dump(mode="json") if result.report is not None else None,
         "findings": [finding.model_dump(mode="json") for finding in result.findings],

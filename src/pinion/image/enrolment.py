@@ -16,6 +16,7 @@ from pathlib import Path
 from pinion.drivers.hosts.onhost.journal import Journal, Original
 from pinion.drivers.hosts.onhost.notes import journal_file
 from pinion.drivers.identity.authority import Authority
+from pinion.drivers.identity.issuers import issuer
 from pinion.drivers.identity.place import AuthorityError
 from pinion.drivers.identity.tokens import enrolment as new_token
 from pinion.drivers.identity.tokens import read as read_token
@@ -176,15 +177,17 @@ def _stated(token: bytes, node: str, wanted: HostMaterial, now: float) -> int:
 
 def _kept(path: Path, authority: Authority, wanted: HostMaterial, life: float, now: float) -> tuple[bytes, int]:
     """The token in *path* while it is good for this life, else a new one there. Raises `AuthorityError`."""
+    signer = issuer(authority, wanted.issuer)
     try:
         text = path.read_text()
         found = read_token(text)
         lives, left = found.ends - found.begins, found.ends - now
-        if lives == int(life) and left >= KEPT * life and serves(found, authority, wanted.authority, wanted.names):
+        mine = serves(found, authority, wanted.authority, wanted.names, signer)
+        if lives == int(life) and left >= KEPT * life and mine:
             return text.encode(), found.ends
     except (OSError, ValueError):
         pass  # none, or not one that we wrote whole
-    text = new_token(authority, wanted.authority, wanted.names, int(life), now=now)
+    text = new_token(authority, wanted.authority, wanted.names, int(life), issuer=signer, now=now)
     write_file(path, text, 0o600)
     return text.encode(), read_token(text).ends
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from ipaddress import ip_interface
 
-from pinion.plan.model import AuthorityPlan, DevicePlan, VlanPlan
+from pinion.plan.model import AuthorityPlan, DeviceKind, DevicePlan, VlanPlan
 from pinion.site.allocation import natural
+from pinion.site.concerns import Identity
 from pinion.site.model import Purpose, Site
+from pinion.site.quantities import seconds
 
 #: The domain that ICANN keeps for private use (Board resolution of 29 July 2024, after SSAC 113).
 _PRIVATE = "internal"
@@ -17,6 +19,12 @@ def domain(site: Site) -> str:
     """The domain of the hosts' names: as stated, else ``<site>.internal``."""
     stated = site.concerns.identity
     return (stated.domain if stated is not None else None) or f"{site.site}.{_PRIVATE}"
+
+
+def lifetime(site: Site) -> int:
+    """How long a certificate is good, in seconds: as stated for hosts, else as `identity` has it where it is stated."""
+    stated = site.concerns.identity
+    return int(seconds((stated or Identity()).lifetime))
 
 
 def networks(vlans: Iterable[VlanPlan]) -> tuple[str, ...]:
@@ -33,7 +41,29 @@ def names(site: Site, device: DevicePlan, vlans: Iterable[VlanPlan]) -> tuple[st
         if interface.untagged_vlan is not None and interface.untagged_vlan not in rdma
         for text in interface.addresses
     )
-    return (f"{device.name}.{domain(site)}", *dict.fromkeys(addresses))
+    return (subject(site, device.name), *dict.fromkeys(addresses))
+
+
+def subject(site: Site, name: str) -> str:
+    """What the certificate of the host *name* is for, first of all: its name in the site's domain."""
+    return f"{name}.{domain(site)}"
+
+
+def subjects(site: Site, devices: Iterable[DevicePlan]) -> tuple[str, ...]:
+    """The subjects of all hosts that stay; the authority renews for these alone."""
+    kinds = (DeviceKind.PI, DeviceKind.GPU_SERVER, DeviceKind.MANAGEMENT_HOST)
+    return tuple(
+        subject(site, device.name)
+        for device in devices
+        if device.kind in kinds and device.name not in site.decommissioned
+    )
+
+
+def issuer(site: Site, name: str) -> str:
+    """Whose provisioner signs for the host *name*: its own where the site runs its authority; elsewhere ours is all that we know of, ''."""
+    stated = site.concerns.identity
+    elsewhere = stated is not None and stated.authority is not None
+    return "" if elsewhere else subject(site, name)
 
 
 def authority_host(site: Site) -> str | None:
@@ -72,4 +102,6 @@ def authority(site: Site, devices: Iterable[DevicePlan], vlans: Iterable[VlanPla
     url = authority_url(site, devices)
     if url is None:
         return None
-    return AuthorityPlan(url=url, host=authority_host(site), domain=domain(site), networks=networks(vlans))
+    stated = site.concerns.identity
+    host = None if stated is not None and stated.authority is not None else authority_host(site)
+    return AuthorityPlan(url=url, host=host, domain=domain(site), networks=networks(vlans), lifetime=lifetime(site))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from pinion.bringup.decommission import (
 )
 from pinion.bringup.host_shell import UnreachedError
 from pinion.bringup.leaving_host import Counted, Wiped
+from pinion.bringup.refusing import Refused
 from pinion.bringup.stack import Foreseen
 from pinion.checks.model import Check, Finding, judge
 from pinion.plan import Plan, plan
@@ -62,6 +63,7 @@ class World:
     data: list[Counted] = field(default_factory=lambda: [KEY])
     reachable: bool = True
     revoked: list[int] = field(default_factory=list)
+    refused: bool = False
     node: bool = True
     refuses: tuple[str, ...] = ()
     holds: bool = True
@@ -112,6 +114,14 @@ class World:
             trimmed={"/": "not trimmed: not supported"},
             failed=self.refuses,
         )
+
+    def refuse(self, node: str) -> Refused | None:
+        assert node == NODE
+        if not self.refused:
+            self._deed("refuse")
+            self.refused = True
+            self._cut()
+        return Refused(NOW, NOW + timedelta(days=7))
 
     def revoke(self, serial: int, reason: str) -> bool:
         assert reason == "decommissioned"
@@ -234,9 +244,17 @@ def test_a_host_that_is_not_reached_names_the_other_ways(notes: Notes) -> None:
 def test_revoked_first_then_wiped_then_shut_and_proved(notes: Notes) -> None:
     world = World()
     found, result = run(world, notes, Wish(wipe=True))
-    assert world.deeds == ["drain", "revoke", "wipe", "update", "forget"]
+    assert world.deeds == ["drain", "refuse", "revoke", "wipe", "update", "forget"]
     assert world.revoked == [SERIAL]
-    assert [step for step, _ in result.steps] == ["drain", "certificate", "wipe", "stack", "cluster", "verify"]
+    assert [step for step, _ in result.steps] == [
+        "drain",
+        "renewal",
+        "certificate",
+        "wipe",
+        "stack",
+        "cluster",
+        "verify",
+    ]
     assert result.problems == []
     assert len(result.findings) == 2
     assert result.report is not None
@@ -255,7 +273,7 @@ def test_without_wipe_it_says_what_is_left(notes: Notes) -> None:
     assert "not wiped" in stays(HOST, found, result.report)[0]
 
 
-@pytest.mark.parametrize("after", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("after", [1, 2, 3, 4, 5, 6])
 def test_a_run_that_is_killed_after_any_step_goes_on(notes: Notes, after: int) -> None:
     world = World(cut_after=after)
     with pytest.raises(PowerCutError):
@@ -285,9 +303,11 @@ def test_again_when_all_is_done_changes_nothing(notes: Notes) -> None:
 def test_a_dead_node_is_asked_for_nothing(notes: Notes) -> None:
     world = World(reachable=False)
     found, result = run(world, notes, Wish(offline=True))
-    assert world.deeds == ["update", "forget"]
+    assert world.deeds == ["refuse", "update", "forget"]
     assert ("certificate", "not revoked: its number is not known; it ends by itself") in result.steps
-    assert "a certificate whose number is not known counts until it ends" in stays(HOST, found, result.report)
+    assert "a certificate whose number is not known counts until it ends, and is not renewed" in stays(
+        HOST, found, result.report
+    )
     _, result = run(World(reachable=False), notes, Wish(offline=True, serial=SERIAL))
     assert any("is not renewed any more" in said for _, said in result.steps)
 
@@ -302,7 +322,7 @@ def test_what_could_not_be_wiped_or_proved_is_a_problem(notes: Notes) -> None:
 def test_who_may_not_delete_nodes_gets_all_the_rest(notes: Notes) -> None:
     world = World(forbidden=True)
     _, result = run(world, notes, Wish(wipe=True, drain=False))
-    assert world.deeds == ["revoke", "wipe", "update"]
+    assert world.deeds == ["refuse", "revoke", "wipe", "update"]
     assert len(result.findings) == 2
     assert result.problems == []
     assert len(result.left) == 1
@@ -318,6 +338,19 @@ def test_a_node_without_a_certificate_and_a_site_without_an_authority(notes: Not
     result = carry_out(bare, HOST, Wish(), found, world, notes, quiet)
     assert result.problems == []
     assert world.revoked == []
+    assert not world.refused
+
+
+def test_of_a_stolen_node_nothing_is_asked_and_its_renewal_is_refused_first_of_all(notes: Notes) -> None:
+    world = World(reachable=False)
+    found, result = run(world, notes, Wish(stolen=True))
+    assert world.deeds == ["refuse", "update", "forget"]
+    assert found.serial is None, "whoever answers there says what he likes"
+    assert result.problems == []
+    assert (
+        "renewal",
+        "refused by name; whatever was copied from pi-03, renewed or rekeyed before is over by 2026-11-28 12:00 UTC",
+    ) in (result.steps)
 
 
 def test_a_note_that_nobody_can_read_is_none(notes: Notes) -> None:

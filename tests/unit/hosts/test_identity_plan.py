@@ -34,7 +34,7 @@ from pinion.plan.concerns.identity import (
     interval,
 )
 from pinion.plan.concerns.site_ca import CONFIG_FILE as CA_FILE
-from pinion.plan.concerns.site_ca import KEY_FILE, PROVISIONER
+from pinion.plan.concerns.site_ca import KEY_FILE
 from pinion.plan.model import HostFile, HostPlan
 from pinion.plan.rollout import waves
 from pinion.services.node_programs import identity as program
@@ -118,9 +118,11 @@ def test_a_request_has_what_the_operators_machine_put_in(variables: dict[str, st
     files = {entry["path"]: entry for given in sent.values() for entry in given["files"]}
     assert files[KEY_FILE]["content"] == authority.intermediate_key
     assert (files[KEY_FILE]["mode"], files[KEY_FILE]["secret"]) == ("0600", True)
-    told = json.loads(files[CA_FILE]["content"])["authority"]["provisioners"][0]
-    assert told["key"] == authority.provisioner
-    assert "d" not in told["key"], "the public half alone"
+    told = json.loads(files[CA_FILE]["content"])["authority"]["provisioners"]
+    assert [entry["name"] for entry in told[1:]] == [f"{host.name}.lab.internal" for host in plan.hosts]
+    assert (told[0]["name"], told[0]["claims"]) == ("pinion", {"disableRenewal": True})
+    assert all(entry["key"] == authority.provisioner for entry in told)
+    assert "d" not in told[0]["key"], "the public half alone"
     assert json.loads(files[CONFIG_FILE]["content"])["root"] == authority.fingerprint
     everything = json.dumps(sent)
     root_key = (authority.folder / "root.key").read_text().splitlines()[1]
@@ -142,7 +144,7 @@ def test_a_token_is_for_the_host_alone_and_another_in_every_request(variables: d
     assert first != second
     body = first.split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-    assert claims["iss"] == PROVISIONER
+    assert claims["iss"] == "pi-01.lab.internal", "its own provisioner"
     assert claims["sans"] == ["pi-01.lab.internal", "10.77.101.10"]
     assert claims["sub"] == "pi-01.lab.internal"
     assert claims["aud"] == "https://10.77.100.10:9000/1.0/sign"
@@ -236,7 +238,8 @@ def test_a_life_that_is_taken_back_takes_a_token_which_is_made_only_then(variabl
         (command,) = {c for c in host.read_by if "enrol" in c}
         assert len(host.read_by[command][TOKEN_FILE].content.split(".")) == 3, "a whole token"
         del host.files[TOKEN_FILE]
-        host.holding = {str(file(stated(life).concerns["identity"], TOKEN_FILE).unless)}
+        asked = str(file(stated(life).concerns["identity"], TOKEN_FILE).unless)
+        host.holding = {asked.replace("@issuer@", issuer) for issuer in ("", "pi-01.lab.internal")}
 
     for name, life in (("run-1", "24h"), ("run-2", "48h")):
         run(life, variables, action="apply", run=name)

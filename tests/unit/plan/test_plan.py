@@ -28,6 +28,8 @@ from pinion.render.switch import eos_config
 from pinion.site.model import Site
 
 ROOT = Path(__file__).parents[3]
+#: For whom the authority renews.
+AUTHORITY = "hosts.mgmt-1.concerns.site_ca.files./etc/pinion/site-ca/ca.json.materials"
 SITES = ("lab", "dc-rack-12")
 
 
@@ -105,6 +107,7 @@ def test_a_fifth_pi_changes_one_device_and_its_port_and_nothing_else() -> None:
     assert paths == {
         "devices.pi-05",
         "hosts.pi-05",
+        AUTHORITY,
         "cluster.nodes.pi-05",
         *(
             f"devices.tor-1.interfaces.{port}.{field}"
@@ -216,6 +219,7 @@ def test_a_node_that_leaves_shuts_its_port_and_is_no_host_and_no_node_of_the_clu
     assert paths == {
         "devices.pi-03.status",
         "hosts.pi-03",
+        AUTHORITY,
         "cluster.nodes.pi-03",
         *(f"devices.tor-1.interfaces.{port}.{field}" for field in ("enabled", "description", "mode", "untagged_vlan")),
         *(f"switches.tor-1.ports.{port}.{field}" for field in ("enabled", "description", "mode", "access_vlan")),

@@ -135,7 +135,8 @@ def _filled_file(
     if not materials:
         return stated
     if stated["path"] not in needed and (everything or any(entry["kind"] in _ON_DEMAND for entry in materials)):
-        return {**stated, "held_back": True}
+        return {**stated, **_asked(stated, materials, None), "held_back": True}
+    stated |= _asked(stated, materials, variables)
     from pinion.plan.model import HostMaterial
 
     for entry in materials:
@@ -158,6 +159,23 @@ def _content(wanted: HostMaterial, variables: Mapping[str, str], admission: Admi
     from pinion.drivers.identity.materials import content
 
     return content(wanted, variables)
+
+
+def _asked(
+    file: Mapping[str, Any], materials: Iterable[Mapping[str, Any]], variables: Mapping[str, str] | None
+) -> dict[str, str]:
+    """The question of *file* whether the host needs it, with its provisioner's name put in; without one where *variables* are not asked."""
+    command = file.get("unless")
+    if command is None:
+        return {}
+    for entry in materials:
+        if entry["kind"] == "issuer":
+            from pinion.drivers.identity.materials import content
+            from pinion.plan.model import HostMaterial
+
+            name = "" if variables is None else content(HostMaterial.model_validate(entry), variables)
+            command = command.replace(entry["placeholder"], name)
+    return {"unless": command}
 
 
 def task(variables: Mapping[str, str]) -> dict[str, str]:

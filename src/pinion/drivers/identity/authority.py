@@ -28,7 +28,7 @@ from cryptography.x509.oid import NameOID
 
 from pinion.drivers.identity.place import VARIABLE, AuthorityError
 
-#: The provisioner's name; step-ca knows tokens by it (claim ``iss``).
+#: The operator's own provisioner (claim ``iss`` of its tokens): it revokes. Those of hosts are in `issuers`.
 PROVISIONER = "pinion"
 
 _ROOT_LIFE, _INTERMEDIATE_LIFE = dt.timedelta(days=3650), dt.timedelta(days=1825)
@@ -59,7 +59,7 @@ class Authority:
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
-        with self._locked():
+        with self.locked():
             made = False
             if not self._certificate(_ROOT).exists():
                 self._make_root(site)
@@ -68,9 +68,14 @@ class Authority:
                 self._make_intermediate(site, domain, prefixes)
                 made = True
             if not self._key_file(_TOKENS).exists():
-                _write(self._key_file(_TOKENS), _private_pem(ec.generate_private_key(ec.SECP256R1())), 0o600)
+                write(self._key_file(_TOKENS), _private_pem(ec.generate_private_key(ec.SECP256R1())), 0o600)
                 made = True
         return made
+
+    def renew_token_key(self) -> None:
+        """Make another key for tokens: what was signed with the former one counts nowhere, once step-ca is told. Raises `OSError`."""
+        with self.locked():
+            write(self._key_file(_TOKENS), _private_pem(ec.generate_private_key(ec.SECP256R1())), 0o600)
 
     def fits(self, domain: str, prefixes: Sequence[str]) -> bool:
         """Whether there is an intermediate that lives long enough and signs for exactly *domain* and *prefixes*."""
@@ -90,8 +95,8 @@ class Authority:
         built = self._builder(name, name, key.public_key(), _ROOT_LIFE)
         built = built.add_extension(x509.BasicConstraints(ca=True, path_length=1), critical=True)
         # The key first: a key without a certificate is begun anew, and nobody has trusted it yet.
-        _write(self._key_file(_ROOT), _private_pem(key), 0o600)
-        _write(self._certificate(_ROOT), _pem(built.sign(key, hashes.SHA256())), 0o644)
+        write(self._key_file(_ROOT), _private_pem(key), 0o600)
+        write(self._certificate(_ROOT), _pem(built.sign(key, hashes.SHA256())), 0o644)
 
     def _make_intermediate(self, site: str, domain: str, prefixes: Sequence[str]) -> None:
         if not self._key_file(_ROOT).exists():
@@ -111,8 +116,8 @@ class Authority:
         built = built.add_extension(identifier, critical=False)
         certificate = built.sign(root_key, hashes.SHA256())
         # A run that is killed between the two leaves a pair that `fits` refuses, and the next run makes both.
-        _write(self._key_file(_INTERMEDIATE), _private_pem(key), 0o600)
-        _write(self._certificate(_INTERMEDIATE), _pem(certificate), 0o644)
+        write(self._key_file(_INTERMEDIATE), _private_pem(key), 0o600)
+        write(self._certificate(_INTERMEDIATE), _pem(certificate), 0o644)
 
     def _builder(
         self, subject: x509.Name, issuer: x509.Name, public: ec.EllipticCurvePublicKey, life: dt.timedelta
@@ -211,7 +216,8 @@ class Authority:
         )
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
+        """One change of the folder at a time. Raises `OSError`."""
         with (self.folder / ".lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
@@ -245,8 +251,8 @@ def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def _write(path: Path, content: bytes, mode: int) -> None:
-    """Replace *path* by rename."""
+def write(path: Path, content: bytes, mode: int) -> None:
+    """Replace *path* by rename, down to the disk."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)

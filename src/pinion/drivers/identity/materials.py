@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
-from pinion.drivers.identity import tokens
+from pinion.drivers.identity import issuers, tokens
 from pinion.drivers.identity.authority import Authority
 from pinion.drivers.identity.place import folder_of
 from pinion.plan.model import HostMaterial
@@ -23,9 +22,12 @@ def content(wanted: HostMaterial, variables: Mapping[str, str]) -> str:
             return authority.intermediate
         case "intermediate-key":
             return authority.intermediate_key
-        case "provisioner":
-            return json.dumps(authority.provisioner)
+        case "provisioners":
+            return issuers.as_json(authority, wanted.names)
+        case "issuer":
+            return issuers.issuer(authority, wanted.issuer)
         case "token":
-            return tokens.enrolment(authority, wanted.authority, wanted.names)
+            issuer = issuers.issuer(authority, wanted.issuer)
+            return tokens.enrolment(authority, wanted.authority, wanted.names, issuer=issuer)
         case "cluster-authority" | "cluster-token":
             raise ValueError(f"{wanted.kind} is not the authority's")

@@ -29,6 +29,7 @@ class Token:
     """What an enrolment token says; nobody has verified it. Times are Unix times, *key* is the signer's ``kid``."""
 
     key: str
+    issuer: str
     audience: str
     names: tuple[str, ...]
     root: str
@@ -42,14 +43,15 @@ def enrolment(
     names: Sequence[str],
     seconds: int = ENROLMENT_SECONDS,
     *,
+    issuer: str = PROVISIONER,
     now: float | None = None,
 ) -> str:
     """A token for one certificate with exactly *names*, the first of them the subject, from step-ca at *url*. A secret.
 
-    It counts for *seconds* from *now*, by default this moment.
+    It counts for *seconds* from *now*, by default this moment. *issuer* is the provisioner that renews the certificate (`issuers.issuer`).
     """
     more: dict[str, object] = {"sans": list(names), "sha": authority.fingerprint}
-    return _signed(authority, f"{url}/1.0/sign", names[0], seconds, more, now)
+    return _signed(authority, f"{url}/1.0/sign", names[0], seconds, more, now, issuer)
 
 
 def read(text: str) -> Token:
@@ -60,6 +62,7 @@ def read(text: str) -> Token:
         names = tuple(str(name) for name in said.get("sans") or [said["sub"]])
         return Token(
             key=str(head.get("kid", "")),
+            issuer=str(said.get("iss", "")),
             audience=str(said["aud"]),
             names=names if said["sub"] in names else (str(said["sub"]), *names),
             root=str(said.get("sha", "")),
@@ -70,15 +73,15 @@ def read(text: str) -> Token:
         raise ValueError("no enrolment token of step-ca's (a JSON Web Token)") from None
 
 
-def serves(token: Token, authority: Authority, url: str, names: Sequence[str]) -> bool:
+def serves(token: Token, authority: Authority, url: str, names: Sequence[str], issuer: str) -> bool:
     """Whether *token* is what `enrolment` would make for *names* now, but for its time. Raises `AuthorityError`."""
-    wanted = (authority.provisioner["kid"], f"{url}/1.0/sign", tuple(names), authority.fingerprint)
-    return (token.key, token.audience, token.names, token.root) == wanted
+    wanted = (authority.provisioner["kid"], issuer, f"{url}/1.0/sign", tuple(names), authority.fingerprint)
+    return (token.key, token.issuer, token.audience, token.names, token.root) == wanted
 
 
 def revocation(authority: Authority, url: str, serial: int) -> str:
     """A token to revoke the certificate *serial* at step-ca at *url*. A secret."""
-    return _signed(authority, f"{url}/1.0/revoke", str(serial), _REVOCATION_SECONDS, {}, None)
+    return _signed(authority, f"{url}/1.0/revoke", str(serial), _REVOCATION_SECONDS, {}, None, PROVISIONER)
 
 
 def _decoded(part: str) -> bytes:
@@ -86,12 +89,18 @@ def _decoded(part: str) -> bytes:
 
 
 def _signed(
-    authority: Authority, audience: str, subject: str, seconds: int, more: dict[str, object], at: float | None
+    authority: Authority,
+    audience: str,
+    subject: str,
+    seconds: int,
+    more: dict[str, object],
+    at: float | None,
+    issuer: str,
 ) -> str:
     now = int(time.time() if at is None else at)
     header = {"alg": "ES256", "typ": "JWT", "kid": authority.provisioner["kid"]}
     claims = {
-        "iss": PROVISIONER,
+        "iss": issuer,
         "aud": audience,
         "sub": subject,
         "iat": now,

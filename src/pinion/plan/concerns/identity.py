@@ -24,6 +24,8 @@ TOKEN_FILE = "/run/pinion-identity/token"
 SEED_TOKEN_FILE = f"{FOLDER}/enrolment-token"
 #: The site's root certificate where an image has it, for all programs of the node.
 ROOT_CA_FILE = "/usr/local/share/ca-certificates/pinion-site.crt"
+#: Stands for the provisioner that the host's certificate is to be from; nothing stands there where the operator's machine is not asked.
+ISSUER_PLACEHOLDER = "@issuer@"
 METRICS_FILE = f"{TEXTFILES}/pinion_identity.prom"
 SERVICE, TIMER = "pinion-identity.service", "pinion-identity.timer"
 #: Seconds that an enrolment waits for an authority that is only coming up, in the same run as this host.
@@ -42,6 +44,7 @@ def identity(host: HostContext) -> Concern | None:
     if settings is None or url is None:
         return None
     names = site_identity.names(host.site, host.device, host.vlans)
+    issuer = site_identity.issuer(host.site, host.name)
     program = program_path(PROGRAM)
     # a renewal that failed for want of what an enrolment brings is over
     over = f"{{ systemctl reset-failed {SERVICE} 2>/dev/null || true; }}"
@@ -63,9 +66,17 @@ def identity(host: HostContext) -> Concern | None:
                 content="@token@",
                 secret=True,
                 materials=(
-                    HostMaterial(placeholder="@token@", kind="token", site=host.site.site, authority=url, names=names),
+                    HostMaterial(
+                        placeholder="@token@",
+                        kind="token",
+                        site=host.site.site,
+                        authority=url,
+                        names=names,
+                        issuer=issuer,
+                    ),
+                    HostMaterial(placeholder=ISSUER_PLACEHOLDER, kind="issuer", site=host.site.site, issuer=issuer),
                 ),
-                unless=f"{program} good --lifetime {int(seconds(settings.lifetime))} {' '.join(names)}",
+                unless=f"{program} good --lifetime {int(seconds(settings.lifetime))} --issuer '{ISSUER_PLACEHOLDER}' {' '.join(names)}",
                 run=(run,),
             ),
             HostFile(path=f"/etc/systemd/system/{SERVICE}", content=_service()),

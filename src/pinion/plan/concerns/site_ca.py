@@ -12,7 +12,6 @@ from pinion.plan import identity
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, HostClaim, HostDirectory, HostFile, HostMaterial, HostUnit, HostUser
 from pinion.plan.texts import unit_text
-from pinion.site.quantities import seconds
 
 NAME = "site_ca"
 PROGRAM = "/usr/local/bin/step-ca"
@@ -27,14 +26,10 @@ ROOT_FILE, INTERMEDIATE_FILE, KEY_FILE = (
 DATA = "/var/lib/pinion-ca"
 UNIT = "pinion-ca.service"
 USER = "pinion-ca"
-#: The provisioner's name; the operator's machine signs its tokens as this one.
-PROVISIONER = "pinion"
-#: Stands for the provisioner's public key, a JSON object.
-KEY_PLACEHOLDER = "@provisioner@"
+#: Stands for the provisioners, a JSON list: one for each host, so that a host that leaves takes its own away.
+PROVISIONERS_PLACEHOLDER = "@provisioners@"
 #: step-ca refuses to sign for less than this unless told.
 _SHORTEST = "5m"
-#: Lifetime of certificates when no host asks for any: `identity`'s own default.
-_LIFETIME = 168 * 3600
 
 
 def site_ca(host: HostContext) -> Concern | None:
@@ -42,17 +37,18 @@ def site_ca(host: HostContext) -> Concern | None:
     settings = host.settings.site_ca
     if settings is None or identity.authority_host(host.site) != host.name:
         return None
-    lifetime = _LIFETIME if host.settings.identity is None else int(seconds(host.settings.identity.lifetime))
+    subjects = identity.subjects(host.site, host.devices)
     configured = configuration(
         [identity.authority_address(host.site, host.name, host.devices), f"{host.name}.{identity.domain(host.site)}"],
         f":{settings.port}",
-        lifetime,
+        identity.lifetime(host.site),
         identity.domain(host.site),
         identity.networks(host.vlans),
     )
 
-    def material(kind: str, placeholder: str) -> HostMaterial:
-        return HostMaterial.model_validate({"placeholder": placeholder, "kind": kind, "site": host.site.site})
+    def material(kind: str, placeholder: str, names: tuple[str, ...] = ()) -> HostMaterial:
+        found = {"placeholder": placeholder, "kind": kind, "site": host.site.site, "names": names}
+        return HostMaterial.model_validate(found)
 
     def held(path: str, kind: str, *, secret: bool = False) -> HostFile:
         return HostFile(
@@ -89,7 +85,7 @@ def site_ca(host: HostContext) -> Concern | None:
                 group=USER,
                 mode="0600",
                 content=configured,
-                materials=(material("provisioner", KEY_PLACEHOLDER),),
+                materials=(material("provisioners", PROVISIONERS_PLACEHOLDER, subjects),),
                 restart=(UNIT,),
             ),
             HostFile(path=f"/etc/systemd/system/{UNIT}", content=_unit(), restart=(UNIT,)),
@@ -132,13 +128,15 @@ def configuration(
         "authority": {
             # Used tokens are in the database, which a restart keeps: a token from before the start is as good as any.
             "disableIssuedAtCheck": True,
-            "provisioners": [{"type": "JWK", "name": PROVISIONER, "key": KEY_PLACEHOLDER, "claims": claims}],
+            "claims": claims,
+            "provisioners": PROVISIONERS_PLACEHOLDER,
             "policy": {
                 "x509": {"allow": {"dns": [f"*.{domain}"], "ip": list(networks)}, "allowWildcardNames": False},
             },
         },
     }
-    return json.dumps(stated, indent=1).replace(f'"{KEY_PLACEHOLDER}"', KEY_PLACEHOLDER) + "\n"
+    # A list and no text: what stands there gives way to JSON.
+    return json.dumps(stated, indent=1).replace(f'"{PROVISIONERS_PLACEHOLDER}"', PROVISIONERS_PLACEHOLDER) + "\n"
 
 
 def _unit() -> str:

@@ -38,8 +38,9 @@ class HostDirectory(Planned):
 class HostMaterial(Planned):
     """What only the operator's machine has, or makes for this one run: *placeholder* in a file's content gives way to it in the request.
 
-    *kind* says what: of the authority of *site* its root certificate, that one's SHA-256, the intermediate with its key, the public key
-    that tokens are checked with, or a one-time token for a certificate with *names* from the authority at the URL *authority*. Of the
+    *kind* says what: of the authority of *site* its root certificate, that one's SHA-256, the intermediate with its key, the provisioners
+    for hosts with the subjects *names*, the name of the one for the host with the subject *issuer* (unstated: the operator's), or a
+    one-time token of that one for a certificate with *names* from the authority at the URL *authority*. Of the
     cluster whose API server is at the URL *authority*: the certificate of its authority, or a token for the node *names* to join with. The
     latter leaves something in the cluster, and is made only for a host that says that it needs it.
     """
@@ -50,7 +51,8 @@ class HostMaterial(Planned):
         "fingerprint",
         "intermediate",
         "intermediate-key",
-        "provisioner",
+        "provisioners",
+        "issuer",
         "token",
         "cluster-authority",
         "cluster-token",
@@ -58,6 +60,7 @@ class HostMaterial(Planned):
     site: str
     authority: str = ""
     names: tuple[str, ...] = ()
+    issuer: str = ""
 
 
 class HostApproval(Planned):
@@ -83,7 +86,8 @@ class HostFile(Planned):
     *needs_reboot* marks one that is read at boot only: the host then says that it needs a reboot, until it had one.
     *secret* keeps the content out of diffs, logs and journals. *evidence* caps what its check can claim.
     *materials* are what the operator's machine puts into the content. *unless* is a read-only shell command: while it succeeds, the file
-    is neither placed nor looked at, for the host has what the file is good for (a one-time token, and the certificate that it brings).
+    is neither placed nor looked at, for the host has what the file is good for (a one-time token, and the certificate that it brings); it
+    has materials as the content has, or nothing in their place where the operator's machine has not made them.
     *for_packages* marks what the package system reads, a pin or a source: it is placed, and its *run* has run, before any package comes.
     It reloads and restarts nothing.
     """

@@ -41,12 +41,16 @@ class RolloutPlan(Planned):
 
 
 class AuthorityPlan(Planned):
-    """Who gives the hosts their certificates: step-ca at *url*, on *host* where the site runs it; for names in *domain* and *networks*."""
+    """Who gives the hosts their certificates: step-ca at *url*, on *host* where the site runs it; for names in *domain* and *networks*.
+
+    *lifetime* is that of a certificate, in seconds: what is not renewed is over after that.
+    """
 
     url: str
     host: str | None
     domain: str
     networks: tuple[str, ...]
+    lifetime: int
 
 
 class Plan(Planned):

@@ -5,8 +5,8 @@ Usage: ``identity COMMAND [--config FILE]``, where COMMAND is
 
 * ``enrol``: ask for the first certificate, with a one-time token; nothing to do while there is a good one;
 * ``renew``: what the timer runs: renew when it is time, enrol when there is a token and no good certificate, write the metrics;
-* ``good [NAME…] [--lifetime SECONDS]``: 0 when there is a valid certificate for exactly these names (without any: for those of the
-  configuration), made for that life;
+* ``good [NAME…] [--lifetime SECONDS] [--issuer NAME]``: 0 when there is a valid certificate for exactly these names (without any: for
+  those of the configuration), made for that life, by that provisioner of the authority;
 * ``status``: the certificate as JSON.
 
 There are two places for a token: ``token``, in memory, where a converge run puts one; and ``seed_token``, on the disk, where an image has
@@ -37,7 +37,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import quote, urlsplit
 
 CONFIG = "/etc/pinion/identity.json"
 #: Renewal begins at half of the life and, spread by the serial number, at five eighths at the latest: before two thirds in any case.
@@ -50,6 +51,9 @@ _SKEW = 60
 _BACKDATED = 300
 #: X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED (openssl, x509_vfy.h).
 _DATES = {9, 10}
+
+#: 1.3.6.1.4.1.37476.9000.64.1, step-ca's extension that names the provisioner, as DER.
+_PROVISIONER = bytes.fromhex("060c2b0601040182a464c6284001")
 
 KEY, CERTIFICATE, CHAIN, ROOT = "key.pem", "cert.pem", "chain.pem", "root.pem"
 
@@ -68,6 +72,14 @@ class StrangerError(RefusedError):
 
 class UnreachableError(ProblemError):
     """The authority did not answer."""
+
+
+class UnprovedError(UnreachableError):
+    """Who answered could not prove that it is the site's authority; nothing was shown to it."""
+
+
+class NotToldError(ProblemError):
+    """The authority's configuration does not name this host yet: its token is as good as before."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +191,44 @@ def wrong(config: Config, names: Sequence[str], now: float, lifetime: int | None
     if now + _SKEW < found.begins:
         return f"the certificate begins on {_day(found.begins)}, which this host's clock has not reached"
     return None
+
+
+def issuer(pem: str) -> str:
+    """The provisioner that had the first certificate of *pem* made; '' where the certificate does not say. Raises `ValueError`."""
+    end = "-----END CERTIFICATE-----"
+    der = ssl.PEM_cert_to_DER_cert(pem.strip().partition(end)[0] + end + "\n")
+    at = der.find(_PROVISIONER)
+    if at < 0:
+        return ""
+    # OCTET STRING { SEQUENCE { INTEGER type, OCTET STRING name, … } } (step-ca, authority/provisioner/sign_options.go)
+    whole, _ = _inside(der, at + len(_PROVISIONER), 0x04)
+    fields, _ = _inside(whole, 0, 0x30)
+    _, after = _inside(fields, 0, 0x02)
+    return _inside(fields, after, 0x04)[0].decode(errors="replace")
+
+
+def _inside(der: bytes, at: int, tag: int) -> tuple[bytes, int]:
+    """What the DER value with *tag* at *at* holds, and where the next one begins. Raises `ValueError`."""
+    if len(der) < at + 2 or der[at] != tag:
+        raise ValueError(f"no value of type {tag:#x} where one belongs")
+    size, begins = der[at + 1], at + 2
+    if size & 0x80:
+        begins += size & 0x7F
+        size = int.from_bytes(der[at + 2 : begins], "big")
+    if len(der) < begins + size:
+        raise ValueError("a value is cut off")
+    return der[begins : begins + size], begins + size
+
+
+def foreign(config: Config, wanted: str) -> str | None:
+    """Why the provisioner *wanted* would not renew what is in use; None when it would, and without *wanted*."""
+    try:
+        found = issuer((config.current / CERTIFICATE).read_text())
+    except (OSError, ValueError) as error:
+        return f"the certificate does not say which provisioner it is from: {error}"
+    return (
+        None if wanted in ("", found) else f"the certificate is from the provisioner '{found}' and not from '{wanted}'"
+    )
 
 
 def fingerprint(pem: str) -> str:
@@ -316,7 +366,24 @@ def trusted(config: Config, context: ssl.SSLContext, path: str, body: dict[str, 
     except ssl.SSLCertVerificationError as error:
         told = tell_clock(config, ours) if error.verify_code in _DATES else None
         words = f"{config.authority} cannot prove that it is the site's authority: {error.verify_message}"
-        raise UnreachableError(told or words) from error
+        raise UnprovedError(told or words) from error
+
+
+def issuers(config: Config, context: ssl.SSLContext) -> set[str]:
+    """The provisioners that the authority has. Raises `ProblemError`."""
+    found: set[str] = set()
+    cursor = ""
+    while True:
+        answer, _ = ask(config, context, "GET", f"/provisioners?limit=100&cursor={quote(cursor)}")
+        listed = answer.get("provisioners")
+        found |= (
+            {str(entry.get("name")) for entry in listed if isinstance(entry, dict)}
+            if isinstance(listed, list)
+            else set()
+        )
+        cursor = str(answer.get("nextCursor") or "")
+        if not cursor:
+            return found
 
 
 # --- from key to place ------------------------------------------------------------------------------------------------
@@ -477,10 +544,46 @@ def enrol_with(path: Path, config: Config, now: Callable[[], float]) -> None:
         root = fetch_root(config, now)
         write(made / ROOT, root, 0o644)
         asked = {"csr": make_request(config, made), "ott": token, "notAfter": f"{config.lifetime}s"}
-        answer = trusted(config, verified(made / ROOT), "/1.0/sign", asked, now())
+        answer = signed(config, verified(made / ROOT), asked, now)
         found = keep(config, made, answer, root, now())
         place(config, made, found.serial)
     print(f"enrolled: certificate {found.serial} for {', '.join(found.names)}, good until {_day(found.ends)}")
+
+
+def signed(
+    config: Config, context: ssl.SSLContext, asked: dict[str, str], now: Callable[[], float]
+) -> dict[str, object]:
+    """The authority's answer to a token's request. Raises `ProblemError`.
+
+    One that has not been told of this host, or is just starting, is asked again until the configuration's time is up: the same run may be
+    telling it.
+    """
+    until = time.monotonic() + config.wait
+    while True:
+        try:
+            return signed_once(config, context, asked, now)
+        except UnprovedError:
+            raise
+        except (NotToldError, UnreachableError):
+            if time.monotonic() >= until:
+                raise
+        time.sleep(_AGAIN)
+
+
+def signed_once(
+    config: Config, context: ssl.SSLContext, asked: dict[str, str], now: Callable[[], float]
+) -> dict[str, object]:
+    """The authority's answer. Raises `NotToldError` for a refusal that is for want of this host's provisioner, and `ProblemError`."""
+    try:
+        return trusted(config, context, "/1.0/sign", asked, now())
+    except RefusedError as error:
+        mine = str(claims_of(asked["ott"]).get("iss", ""))
+        if mine in issuers(config, context):
+            raise
+        raise NotToldError(
+            f"the authority renews for nobody by the name {mine}: bring its own host to what the site file says first, "
+            "by `pinion converge` (the token is kept)"
+        ) from error
 
 
 def spend(tokens: Sequence[Path]) -> None:
@@ -508,14 +611,31 @@ def read_token(path: Path, config: Config) -> str:
             f"`pinion identity token` prints into {path} (0600) and run this again"
         )
     try:
-        body = token.split(".")[1]
-        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        claims = claims_of(token)
         names = {str(claims["sub"]), *map(str, claims.get("sans", ()))}
     except (IndexError, ValueError, KeyError, TypeError) as error:
         raise RefusedError(f"what is in {path} is no enrolment token") from error
     if names != set(config.names):
         raise RefusedError(f"the token is for {', '.join(sorted(names))}, and this host is {', '.join(config.names)}")
     return token
+
+
+def claims_of(token: str) -> dict[str, Any]:
+    """What *token* says; nobody has verified it. Raises `IndexError`, `TypeError` and `ValueError`."""
+    body = token.split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    if not isinstance(claims, dict):
+        raise TypeError("a token says things by name")
+    return claims
+
+
+def superseded(config: Config) -> bool:
+    """Whether a converge run has brought a token of another provisioner than the certificate is from: that one is not renewed any more."""
+    try:
+        wanted = claims_of(config.tokens[0].read_text().strip()).get("iss")
+        return wanted is not None and wanted != issuer((config.current / CERTIFICATE).read_text())
+    except (OSError, IndexError, TypeError, ValueError):
+        return False  # no token, or none that says: what there is stays
 
 
 def renew(config: Config, now: Callable[[], float]) -> None:
@@ -597,6 +717,7 @@ def main(arguments: Sequence[str], now: Callable[[], float] = time.time) -> int:
     parser.add_argument("command", choices=["enrol", "renew", "good", "status"])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--lifetime", type=int)
+    parser.add_argument("--issuer", default="")
     parser.add_argument("--config", default=CONFIG)
     given = parser.parse_intermixed_args(arguments)
     try:
@@ -605,7 +726,7 @@ def main(arguments: Sequence[str], now: Callable[[], float] = time.time) -> int:
         print(f"{given.config}: {error!r}", file=sys.stderr)
         return 2
     if given.command == "good":
-        bad = wrong(config, given.names or config.names, now(), given.lifetime)
+        bad = wrong(config, given.names or config.names, now(), given.lifetime) or foreign(config, given.issuer)
         if bad is not None:
             print(bad)
         return int(bad is not None)
@@ -621,7 +742,7 @@ def work(config: Config, now: Callable[[], float], *, first: bool) -> int:
     try:
         with alone(config):
             tidy(config)
-            if first and wrong(config, config.names, now(), config.lifetime) is not None:
+            if first and (wrong(config, config.names, now(), config.lifetime) is not None or superseded(config)):
                 enrol(config, now)
             if first:
                 spend(config.tokens)
