@@ -3,6 +3,7 @@
 A mark is a comment of HTML, so that a reader of the page does not see it:
 
 * ``<!-- run: alone -->`` a test runs the commands in a folder of its own, with no rack (`tests/unit/docs`);
+* ``<!-- run: rack -->`` a test runs them at the operator's place of a rack, which is what `make shell` gives (`tests/scenarios`);
 * ``<!-- example: REASON -->`` nobody runs this fence, for that reason; ``<!-- examples: REASON -->`` the same for all fences of the page.
 """
 
@@ -17,7 +18,7 @@ _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\s*$")
 _MARK = re.compile(r"^ *<!-- (?P<kind>run|examples?): (?P<text>.*\S) -->\s*$")
 _LANGUAGES = frozenset({"bash", "console", "sh", "shell"})
 #: Where commands can be run.
-PLACES = frozenset({"alone"})
+PLACES = frozenset({"alone", "rack"})
 
 
 @dataclass(frozen=True, slots=True)
