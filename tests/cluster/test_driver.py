@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cluster.by_hand import change_by_hand
 from pinion.drivers.cluster import (
     ClusterClient,
     ClusterConflictError,
@@ -20,6 +22,7 @@ from pinion.drivers.cluster import (
     ClusterReader,
     ClusterRefusedError,
     ClusterUnreachableError,
+    Json,
     KubeconfigError,
     kind_of,
 )
@@ -72,6 +75,26 @@ def test_merge_needs_the_version_that_it_was_made_from(api: ClusterClient, names
     assert api.merge(CONFIG, namespace, "one", patch, manager="t")["data"] == {"a": "1", "b": "2"}
     with pytest.raises(ClusterConflictError, match="modified"):
         api.merge(CONFIG, namespace, "one", patch, manager="t")
+
+
+def test_a_change_by_hand_goes_on_where_a_controller_was_faster(
+    api: ClusterClient, node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, read, touched = kind_of("Node"), api.get, list[str]()
+
+    def overtaken(*asked: Any) -> Json | None:
+        """The node as it is, and a controller that writes to it right after the first two looks."""
+        found = read(*asked)
+        if len(touched) < 2:
+            touched.append("touched")
+            about = {"name": node, "annotations": {"example.com/seen": str(len(touched))}}
+            api.apply(kind, {"apiVersion": "v1", "kind": "Node", "metadata": about}, manager="controller")
+        return found
+
+    monkeypatch.setattr(api, "get", overtaken)
+    changed = change_by_hand(api, kind, None, node, {"metadata": {"labels": {"by": "hand"}}})
+    assert changed["metadata"]["labels"]["by"] == "hand"
+    assert changed["metadata"]["annotations"]["example.com/seen"] == "2"
 
 
 @pytest.mark.parametrize(

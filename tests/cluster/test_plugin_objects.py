@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
+from cluster.by_hand import change_by_hand
 from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.lab.cluster.standalone import StandaloneCluster
 from pinion.lab.kubernetes_plugin.plugin import TOKENS, KubernetesPlugin
@@ -92,11 +93,8 @@ def test_a_change_by_hand_is_seen_and_repaired(
         "metadata": {"name": "one", "namespace": namespace},
         "data": {"a": "by hand"},
     }
-    live = api.apply(kind_of("ConfigMap"), by_hand, manager="kubectl", force=True)
-    version = {"resourceVersion": live["metadata"]["resourceVersion"]}
-    api.merge(
-        kind_of("ConfigMap"), namespace, "one", {"metadata": version, "data": {"b": None, "z": "26"}}, manager="kubectl"
-    )
+    api.apply(kind_of("ConfigMap"), by_hand, manager="kubectl", force=True)
+    change_by_hand(api, kind_of("ConfigMap"), namespace, "one", {"data": {"b": None, "z": "26"}})
 
     read = plugin.read(CONFIG, "one", made_id, inputs=inputs, olds=outputs)
     assert read is not None
@@ -202,12 +200,7 @@ def test_secrets_stay_secret(plugin: Client, api: ClusterClient, namespace: str)
     assert read is not None
     assert read[0]["stringData"] == {"password": Secret("hunter2")}
 
-    live = api.get(kind_of("Secret"), namespace, "s")
-    assert live is not None
-    version = {"resourceVersion": live["metadata"]["resourceVersion"]}
-    api.merge(
-        kind_of("Secret"), namespace, "s", {"metadata": version, "data": {"password": "b3RoZXI="}}, manager="kubectl"
-    )
+    change_by_hand(api, kind_of("Secret"), namespace, "s", {"data": {"password": "b3RoZXI="}})
     changed = plugin.read(SECRET, "s", made_id, inputs=inputs, olds=outputs)
     assert changed is not None
     assert plugin.diff(SECRET, "s", made_id, old_inputs=changed[0], olds={}, news=inputs) == {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
 from typing import Any
 
 import grpc
 import pytest
 
-from pinion.drivers.cluster import ClusterClient, ClusterConflictError, kind_of
+from cluster.by_hand import change_by_hand
+from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.provider.plugin.testing import Client
 from pinion.provider.plugin.values import decode
 
@@ -38,17 +38,7 @@ def live(api: ClusterClient, node: str) -> tuple[dict[str, str], set[str]]:
 
 def taint_by_hand(api: ClusterClient, node: str, *taints: dict[str, str]) -> None:
     """Replace the node's taints, as the node controller or kubectl does: that controller writes to the node at the same time."""
-    for _ in range(10):
-        found = api.get(NODE, None, node)
-        assert found is not None
-        patch = {
-            "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
-            "spec": {"taints": list(taints) or None},
-        }
-        with suppress(ClusterConflictError):
-            api.merge(NODE, None, node, patch, manager="controller")
-            return
-    raise AssertionError(f"{node} changes all the time")
+    change_by_hand(api, NODE, None, node, {"spec": {"taints": list(taints) or None}}, manager="controller")
 
 
 def test_only_our_fields(plugin: Client, api: ClusterClient, node: str) -> None:
@@ -76,10 +66,7 @@ def test_only_our_fields(plugin: Client, api: ClusterClient, node: str) -> None:
 def test_a_label_removed_by_hand_is_seen_and_put_back(plugin: Client, api: ClusterClient, node: str) -> None:
     inputs = wished(plugin, node, {"edge": "pi", "arch": "arm64"})
     made_id, outputs = plugin.create(PATCH, node, inputs)
-    found = api.get(NODE, None, node)
-    assert found is not None
-    patch = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"], "labels": {"edge": None}}}
-    api.merge(NODE, None, node, patch, manager="kubectl-label")
+    change_by_hand(api, NODE, None, node, {"metadata": {"labels": {"edge": None}}}, manager="kubectl-label")
 
     read = plugin.read(PATCH, node, made_id, inputs=inputs, olds=outputs)
     assert read is not None
@@ -143,11 +130,15 @@ def test_waits_for_the_node_to_join(plugin: Client, api: ClusterClient, node: st
 
     timer = threading.Timer(2.0, join)
     timer.start()
-    plugin.create(PATCH, name, wished(plugin, name, {"edge": "pi"}))
-    timer.join()
-    assert live(api, name)[0]["edge"] == "pi"
-    assert "waits for the node to join" in plugin.engine.text()
-    api.delete(NODE, None, name, uid=joined[0]["metadata"]["uid"])
+    try:
+        plugin.create(PATCH, name, wished(plugin, name, {"edge": "pi"}))
+        timer.join()
+        assert live(api, name)[0]["edge"] == "pi"
+        assert "waits for the node to join" in plugin.engine.text()
+    finally:
+        timer.join()
+        for made in joined:
+            api.delete(NODE, None, name, uid=made["metadata"]["uid"])
 
 
 def test_a_node_that_is_gone_took_its_fields_with_it(plugin: Client, node: str) -> None:

@@ -21,6 +21,7 @@ import pytest
 from pulumi.runtime.proto import provider_pb2_grpc
 from thoroughness import points
 
+from cluster.by_hand import change_by_hand
 from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.lab.cluster.standalone import StandaloneCluster
 from pinion.lab.state import cache_root
@@ -160,10 +161,7 @@ def test_changes_by_hand_are_seen_in_words_and_repaired(
     inputs = wished(plugin, chart, namespace, values={"text": "first"})
     made_id, outputs = plugin.create(RELEASE, "one", inputs)
     for kind, change in ((CONFIG, {"data": {"text": "by hand"}}), (DEPLOYMENT, {"spec": {"replicas": 2}})):
-        found = api.get(kind, namespace, "one")
-        assert found is not None
-        version = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}}
-        api.merge(kind, namespace, "one", {**version, **change}, manager="kubectl")
+        change_by_hand(api, kind, namespace, "one", change)
     read = plugin.read(RELEASE, "one", made_id, inputs=inputs, olds=outputs)
     assert read is not None
     assert read[0]["drift"] == [
