@@ -35,6 +35,8 @@ _QUANTITY_CODES = {
     "window": "SITE-019",
     "artefact_url": "MODEL-013",
     "archive_url": "BASE-005",
+    "authority_url": "CA-004",
+    "image": "NODE-022",
 }
 
 #: pydantic's names for "this should be …", as a person says it.

@@ -100,6 +100,27 @@ ArtefactUrl = Annotated[
 ArchiveUrl = Annotated[
     str, _parsed_by(quantities.archive_url), WithJsonSchema({"type": "string", "pattern": r"^https?://[^ @?#]+$"})
 ]
+#: https, a host name or an address, perhaps a port; no path.
+AuthorityUrl = Annotated[
+    str,
+    _parsed_by(quantities.authority_url),
+    WithJsonSchema(
+        {"type": "string", "maxLength": 253, "pattern": r"^https://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?$"}
+    ),
+]
+#: registry/repository:tag, or @sha256:digest (OCI distribution specification), all of it stated.
+ImageReference = Annotated[
+    str,
+    _parsed_by(quantities.image),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "maxLength": 255,
+            "pattern": r"^[a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9][a-z0-9._-]*)+"
+            r"(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}|@sha256:[0-9a-f]{64})$",
+        }
+    ),
+]
 #: SHA-256 in lower-case hex.
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 #: 32 bytes, an Ed25519 public key, in base64 (RFC 8032, RFC 4648).

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import ip_address
 
-from pinion.site.allocation import DEFAULT_RANGES, Address, AddressRange, address_range, last_host, node_name, spread
+from pinion.site.allocation import DEFAULT_RANGES, AddressRange, address_range, last_host, node_name, spread
 from pinion.site.errors import Path
+from pinion.site.internet import Address, ip_address
 from pinion.site.model import PiGroup
 from pinion.site.rules.facts import Facts, Subnet, ordinal
 from pinion.site.rules.networks import is_host

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pinion.site.allocation import Address, AddressRange, Prefix, identity_number, node_name
+from pinion.site.allocation import AddressRange, identity_number, node_name
 from pinion.site.catalog import Catalog
 from pinion.site.errors import Path, Report
+from pinion.site.internet import Address, Prefix
 from pinion.site.model import GpuServer, ManagementHost, Network, PiGroup, Site, Switch
 from pinion.site.quantities import numbers
 from pinion.site.shape import Shaped

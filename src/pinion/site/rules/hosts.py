@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address, ip_network
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pinion.site.allocation import node_name
 from pinion.site.concerns import Base, Concerns, Firewall
 from pinion.site.errors import Path
+from pinion.site.internet import ip_address
+from pinion.site.internet import prefix as ip_network
 from pinion.site.model import Purpose
 from pinion.site.quantities import numbers, seconds
 from pinion.site.rules.facts import Facts
@@ -140,7 +141,9 @@ def _identity(facts: Facts, stated: Concerns) -> None:
         facts.report.on_key("CA-001", ("concerns", "site_ca"))
     if stated.identity is None:
         return
-    if stated.identity.authority is None and stated.site_ca is None:
+    # One that was refused for its shape is stated all the same.
+    named = any(map(facts.has, (("concerns", "identity", "authority"), ("concerns", "site_ca"))))
+    if not named:
         facts.report.on_key("CA-002", ("concerns", "identity"))
     if stated.identity.authority is not None and stated.site_ca is not None:
         facts.report.on("CA-003", ("concerns", "identity", "authority"), url=stated.identity.authority)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from ipaddress import ip_address
 
 from pinion.site.concerns import PackageSource
 from pinion.site.errors import Path
+from pinion.site.internet import ip_address
 from pinion.site.rules.facts import Facts
 from pinion.site.rules.hosts import host_names
 from pinion.site.rules.rollout import KINDS

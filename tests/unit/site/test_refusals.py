@@ -1,0 +1,228 @@
+"""Values that look right and are not: each by itself, put into the site of the repository, is refused under its own code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pinion.site.loader import charts_folder, read
+
+SITE = Path(__file__).parents[3] / "inventories" / "dc-rack-12" / "site.yml"
+RACK = SITE.read_text(encoding="utf-8")
+
+
+def _codes(text: str) -> list[str]:
+    _, problems = read(text.encode(), "site.yml", charts=charts_folder(SITE))
+    return [problem.code for problem in problems]
+
+
+def _refused(old: str, new: str, code: str) -> None:
+    assert old in RACK
+    assert _codes(RACK.replace(old, new, 1)) == [code], new
+
+
+def _accepted(old: str, new: str) -> None:
+    assert old in RACK
+    assert _codes(RACK.replace(old, new, 1)) == [], new
+
+
+def test_the_site_itself_is_sound() -> None:
+    assert _codes(RACK) == []
+
+
+# --- glued words ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("numbers", ["1 8", "1-4 5-8", "1- 4 8", "1 -8 -9", '"1  - 8"', "1;8", "1, 2 3"])
+def test_numbers_with_a_gap_are_not_one_number(numbers: str) -> None:
+    _refused("numbers: 1-8", f"numbers: {numbers}", "SITE-011")
+
+
+@pytest.mark.parametrize("numbers", ["1-4, 5-8", "1 - 8", "1-4 , 5,6,7,8", "1- 8"])
+def test_spaces_around_a_comma_or_hyphen_mean_nothing(numbers: str) -> None:
+    _accepted("numbers: 1-8", f"numbers: {numbers}")
+
+
+@pytest.mark.parametrize(
+    "ports",
+    [
+        "Ethernet1 8",
+        "Ethernet1-4 5-8",
+        "Ethernet1 Ethernet8",
+        "Ether net1-8",
+        "Ethernet 1-8",
+        "Ethernet1 /1",
+        "Ethernet1 0",
+    ],
+)
+def test_ports_with_a_gap_are_not_one_port(ports: str) -> None:
+    _refused("ports: tor-1 Ethernet1-8", f"ports: tor-1 {ports}", "SITE-012")
+
+
+def test_spaces_around_a_hyphen_of_ports_mean_nothing() -> None:
+    _accepted("ports: tor-1 Ethernet1-8", "ports: tor-1 Ethernet1 - 4, 5 -8")
+
+
+# --- URLs -----------------------------------------------------------------------------------------------------------------
+
+HOSTS = [
+    "192.168.100.500",
+    "192.168.100",
+    "1.2.3.4.5",
+    "host:99999",
+    "host:65536",
+    "host:0",
+    "a..b",
+    "-a.example",
+    f"{'a' * 64}.example",
+]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_no_artefact_is_had_from_a_host_that_cannot_be(host: str) -> None:
+    _refused("https://models.dc-rack-12.example/", f"https://{host}/", "MODEL-013")
+
+
+@pytest.mark.parametrize("host", [host.replace("host", "[fd00::1]") for host in HOSTS])
+def test_no_package_is_had_from_a_host_that_cannot_be(host: str) -> None:
+    _refused('"https://packages.dc-rack-12.example/debian"', f'"https://{host}/debian"', "BASE-005")
+
+
+@pytest.mark.parametrize("host", [*HOSTS, "[fd00::1", "[fd00::12345]", "[::ffff:192.0.2.1]", "ca.example/path"])
+def test_no_certificate_is_had_from_a_host_that_cannot_be(host: str) -> None:
+    _refused("https://192.168.100.5:9000", f"https://{host}", "CA-004")
+
+
+@pytest.mark.parametrize("host", ["192.168.100.5", "ca.example:65535", "[fd00::1]:9000", "[fd00::1]"])
+def test_a_host_that_can_be_is_taken(host: str) -> None:
+    _accepted("https://192.168.100.5:9000", f"https://{host}")
+
+
+@pytest.mark.parametrize(
+    "image", ["host:99999/pause:3", "host:0/pause:3", "1.2.3/pause:3", "registry.example/pause", "a..b/c:1"]
+)
+def test_no_image_is_had_from_a_host_that_cannot_be(image: str) -> None:
+    _refused("container_runtime: {}", f'container_runtime: {{pause: "{image}"}}', "NODE-022")
+
+
+# --- zones and mapped addresses -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("name_servers: [192.0.2.53", 'name_servers: ["fe80::1%eth0"', "BASE-006"),
+        ("name_servers: [192.0.2.53", 'name_servers: ["::ffff:192.0.2.53"', "BASE-006"),
+        ("  base:\n", '  base:\n    time_servers: ["fd00::1%1"]\n', "BASE-003"),
+        ("  base:\n", '  base:\n    time_servers: ["::ffff:c000:201"]\n', "BASE-003"),
+        ("operators: [192.168.100.0/24]", 'operators: ["fd00::%eth0/64"]', "FW-001"),
+        ("operators: [192.168.100.0/24]", 'operators: ["::ffff:192.168.100.0/120"]', "FW-001"),
+        ("purpose: control, prefix: 192.168.100.0/24", 'purpose: control, prefix: "fd00::%1/64"', "NET-007"),
+        (
+            "purpose: control, prefix: 192.168.100.0/24",
+            'purpose: control, prefix: "::ffff:192.168.100.0/120"',
+            "NET-007",
+        ),
+        (
+            "purpose: control, prefix: 192.168.100.0/24",
+            'purpose: control, prefix: 192.168.100.0/24, gateway: "::ffff:192.168.100.1"',
+            "NET-020",
+        ),
+        ("unit: 20\n", 'unit: 20\n    address: "::ffff:192.168.100.20"\n', "ADDR-001"),
+        ("unit: 20\n", 'unit: 20\n    address: "fe80::1%eno3"\n', "ADDR-001"),
+        ("192.168.101.10-192.168.101.99", '"::ffff:192.168.101.10-::ffff:192.168.101.99"', "NET-013"),
+    ],
+)
+def test_neither_a_zone_nor_a_mapped_address_is_an_address_of_the_site(old: str, new: str, code: str) -> None:
+    _refused(old, new, code)
+
+
+# --- prefixes of the cluster ----------------------------------------------------------------------------------------------
+
+MANAGED = RACK.replace(
+    "\npis:\n",
+    "\nmanagement_hosts:\n  mgmt-1: {profile: generic-1u-2x10gbase-t, rack: r12, unit: 40, network: management, "
+    "fabric_network: control, port: tor-1 Ethernet48}\n\npis:\n",
+)
+
+
+def _cluster(keys: str) -> list[str]:
+    return _codes(MANAGED + f"\nkubernetes: {{control_plane: mgmt-1, pis_join: false, {keys}}}\n")
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["127.0.0.0/8", "126.0.0.0/7", "224.0.0.0/16", "169.254.0.0/16", "0.0.0.0/0", "240.0.0.0/16", "255.255.0.0/16"],
+)
+def test_pods_have_no_special_addresses(prefix: str) -> None:
+    assert _cluster(f"pod_prefix: {prefix}") == ["K8S-011"]
+
+
+@pytest.mark.parametrize("prefix", ["127.1.0.0/16", "239.0.0.0/16", '"ff02::/112"', '"fe80::/112"', '"::/112"'])
+def test_services_have_no_special_addresses(prefix: str) -> None:
+    assert _cluster(f"service_prefix: {prefix}") == ["K8S-011"]
+
+
+@pytest.mark.parametrize("prefix", ["10.96.0.0/30", "10.96.0.0/31", "10.96.0.1/32"])
+def test_services_have_the_eight_addresses_that_the_api_server_asks_for(prefix: str) -> None:
+    assert _cluster(f"service_prefix: {prefix}") == ["K8S-012"]
+    assert _cluster("service_prefix: 10.96.0.0/29") == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "codes"),
+    [
+        ('service_prefix: "fd00:96::/112"', ["K8S-013"]),
+        ('pod_prefix: "fd00:244::/48"', ["K8S-013"]),
+        ('pod_prefix: "fd00:244::/48", service_prefix: 10.96.0.0/16', ["K8S-013"]),
+        ('pod_prefix: "fd00:244::/48", service_prefix: "fd00:96::/112"', []),
+        ('pod_prefix: "::ffff:10.244.0.0/112"', ["K8S-004"]),
+        ("pod_prefix: 10.244.0.1", ["K8S-004"]),
+    ],
+)
+def test_pods_and_services_are_of_one_family(keys: str, codes: list[str]) -> None:
+    assert _cluster(keys) == codes
+
+
+# --- traffic classes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dscp", [1, 4, 7])
+def test_two_classes_have_two_priorities(dscp: int) -> None:
+    _refused("dscp: 16", f"dscp: {dscp}", "CLASS-008")
+
+
+@pytest.mark.parametrize("dscp", [0, 1, 7])
+def test_nothing_unmarked_is_paused(dscp: int) -> None:
+    text = RACK.replace("dscp: 0}", "dscp: 8}").replace("dscp: 26", f"dscp: {dscp}")
+    assert _codes(text) == ["CLASS-009"]
+
+
+# --- ports kept for nodes to come -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ports", "code"),
+    [
+        ("Ethernet1-8,57", "PORT-002"),
+        ("Ethernet1-99", "PORT-002"),
+        ("Ethernet1-8,48/1", "PORT-002"),
+        ("Ethernet1-8, Management1", "PORT-014"),
+        ("Ethernet1-8,Port9", "PORT-002"),
+    ],
+)
+def test_a_kept_port_is_one_that_the_switch_has_for_traffic(ports: str, code: str) -> None:
+    text = RACK.replace("port: tor-1 Ethernet17", "port: tor-2 Ethernet17")
+    assert _codes(text.replace("ports: tor-1 Ethernet1-8", f"ports: tor-1 {ports}")) == [code]
+
+
+@pytest.mark.parametrize("ports", ["Ethernet20,12", "Ethernet20,9-12", "Ethernet20-21,10"])
+def test_a_port_is_kept_for_one_group(ports: str) -> None:
+    other = (
+        "  cam: {numbers: 1, board: raspberry-pi-5-8gb, hat: ai-hat-plus-2, rack: r12, network: edge-inference, range: cams, "
+        f'ports: "tor-1 {ports}"}}\n\ngpu_servers:\n'
+    )
+    text = RACK.replace("10-192.168.101.99}", "10-192.168.101.99, cams: 192.168.101.100-192.168.101.120}")
+    text = text.replace("gpu_servers:\n", other, 1).replace("ports: tor-1 Ethernet1-8", "ports: tor-1 Ethernet1-12")
+    assert _codes(text) == ["PORT-017"]
