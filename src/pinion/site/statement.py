@@ -53,6 +53,8 @@ MAC_ADDRESS = r"^([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}$"
 DnsLabel = Annotated[str, StringConstraints(pattern=DNS_LABEL)]
 Name = Annotated[str, StringConstraints(pattern=NAME)]
 MacAddress = Annotated[str, StringConstraints(pattern=MAC_ADDRESS)]
+#: NetBox keeps 200 characters of a description.
+Description = Annotated[str, StringConstraints(max_length=200)]
 #: The patterns are for editors; the parsers of `pinion.site.quantities` decide.
 Duration = Annotated[
     str,

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pinion.plan import cluster, flows
 from pinion.site.loader import charts_folder, read
+from pinion.site.rules import listening
 
 SITE = Path(__file__).parents[3] / "inventories" / "dc-rack-12" / "site.yml"
 RACK = SITE.read_text(encoding="utf-8")
@@ -226,3 +228,134 @@ def test_a_port_is_kept_for_one_group(ports: str) -> None:
     text = RACK.replace("10-192.168.101.99}", "10-192.168.101.99, cams: 192.168.101.100-192.168.101.120}")
     text = text.replace("gpu_servers:\n", other, 1).replace("ports: tor-1 Ethernet1-8", "ports: tor-1 Ethernet1-12")
     assert _codes(text) == ["PORT-017"]
+
+
+# --- ranges that fall back silently ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["Pis", "PIS", "pi", "pies", "raspis", "p.is", "Pi", "spis"])
+def test_a_misspelt_range_moves_nobody(name: str) -> None:
+    _refused("ranges: {pis: ", f"ranges: {{{name}: ", "NET-026")
+
+
+@pytest.mark.parametrize("name", ["GPU-servers", "gpu_servers", "gpuservers", "gpu-server"])
+def test_a_misspelt_range_of_a_server_moves_nobody(name: str) -> None:
+    old = "purpose: control, prefix: 192.168.100.0/24"
+    _refused(old, f"{old}, ranges: {{{name}: 192.168.100.30-192.168.100.40}}", "NET-026")
+
+
+@pytest.mark.parametrize("name", ["cameras", "reserved", "guests"])
+def test_a_range_kept_for_others_is_fine(name: str) -> None:
+    old = "purpose: control, prefix: 192.168.100.0/24"
+    _accepted(old, f"{old}, ranges: {{{name}: 192.168.100.70-192.168.100.80}}")
+
+
+# --- lengths --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("units: 42", "units: 42, description: {}"),
+        ("region: eu-central\n", "region: eu-central\ndescription: {}\n"),
+        ("vid: 99, ", "vid: 99, description: {}, "),
+        ("    unit: 20\n", "    unit: 20\n    description: {}\n"),
+        ("rack: r12, unit: 42", "rack: r12, unit: 42, description: {}"),
+        ("    numbers: 1-8\n", "    numbers: 1-8\n    description: {}\n"),
+    ],
+)
+def test_a_description_is_as_long_as_netbox_keeps(old: str, new: str) -> None:
+    _accepted(old, new.format("x" * 200))
+    _refused(old, new.format("\N{LATIN SMALL LETTER U WITH DIAERESIS}" * 201), "SITE-014")
+
+
+# --- programs on one host -------------------------------------------------------------------------------------------------
+
+
+def test_the_ports_are_those_of_the_plan() -> None:
+    ports = (listening.SSH, listening.NETBOX[-1], listening.API_SERVER, listening.KUBELET, listening.NODE_METRICS)
+    assert ports == (flows.SSH, flows.HTTPS, cluster.API_SERVER_PORT, flows.KUBELET, flows.NODE_METRICS)
+
+
+@pytest.mark.parametrize("port", [22, 80, 443, 2379, 2380, 6443, 9100, 10250, 10257])
+def test_the_authority_listens_where_nobody_else_does(port: int) -> None:
+    text = MANAGED.replace(
+        '  identity: {authority: "https://192.168.100.5:9000"}', f"  site_ca: {{port: {port}}}\n  identity: {{}}"
+    )
+    assert _codes(text + "\nkubernetes: {control_plane: mgmt-1, pis_join: false}\n") == ["HOST-001"]
+    free = text.replace(f"site_ca: {{port: {port}}}", "site_ca: {port: 8443}")
+    assert _codes(free + "\nkubernetes: {control_plane: mgmt-1, pis_join: false}\n") == []
+
+
+@pytest.mark.parametrize("port", [9100])
+def test_the_edge_runtime_listens_where_nobody_else_does(port: int) -> None:
+    _refused("context: 256}", f"context: 256, port: {port}}}", "HOST-001")
+
+
+@pytest.mark.parametrize("port", [10248, 10249, 10250, 10255, 10256])
+def test_the_edge_runtime_leaves_the_kubelet_its_ports(port: int) -> None:
+    text = MANAGED.replace("context: 256}", f"context: 256, memory: 50%, port: {port}}}") + "  edge_cluster: {}\n"
+    assert _codes(text + "\nkubernetes: {control_plane: mgmt-1}\n") == ["HOST-001"]
+    assert _codes(text.replace(f"port: {port}", "port: 8081") + "\nkubernetes: {control_plane: mgmt-1}\n") == []
+
+
+# --- MIG ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mig", "code"),
+    [
+        ("3g.71gb", "NODE-023"),
+        ("5g.50gb", "NODE-023"),
+        ("1g.5gb", "NODE-023"),
+        ("2g.20gb+me", "NODE-023"),
+        ("3g.40gb, 3g.80gb", "NODE-023"),
+        ("4g.40gb, 4g.40gb", "NODE-024"),
+        ("3g.40gb, 3g.40gb, 1g.10gb", "NODE-024"),
+        ("7g.80gb, 1g.10gb", "NODE-024"),
+        ("2g.20gb, 2g.20gb, 2g.20gb, 2g.20gb", "NODE-024"),
+        ("1g.10gb+me, 1g.10gb+me", "NODE-024"),
+        ("4g.40gb, 2g.20gb, 2g.20gb", "NODE-024"),
+    ],
+)
+def test_mig_instances_that_a_gpu_cannot_have(mig: str, code: str) -> None:
+    _refused('version: "580.95.05"', f'version: "580.95.05", mig: [{mig}]', code)
+
+
+@pytest.mark.parametrize(
+    "mig",
+    [
+        "7g.80gb",
+        "3g.40gb, 3g.40gb",
+        "4g.40gb, 3g.40gb",
+        "2g.20gb, 2g.20gb, 2g.20gb, 1g.10gb",
+        "1g.20gb, 1g.20gb, 1g.20gb, 1g.20gb",
+        ", ".join(["1g.10gb"] * 7),
+        "1g.10gb+me, 1g.10gb, 2g.20gb, 3g.40gb",
+    ],
+)
+def test_mig_instances_that_a_gpu_can_have(mig: str) -> None:
+    _accepted('version: "580.95.05"', f'version: "580.95.05", mig: [{mig}]')
+
+
+# --- names that meet ours -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["pis", "gpu-servers", "management-hosts", "switches", "all", "localhost"])
+def test_neither_a_group_nor_a_device_is_called_like_a_kind(name: str) -> None:
+    text = RACK.replace("hosts: [pis]", "hosts: [nv-1]")
+    assert _codes(text.replace("\n  pi:\n", f"\n  {name}:\n", 1)) == ["SITE-022"]
+    assert _codes(RACK.replace("  nv-1:\n", f"  {name}:\n", 1)) == ["SITE-022"]
+
+
+def test_no_device_is_called_like_a_group() -> None:
+    _refused("  nv-1:\n", "  pi:\n", "SITE-023")
+
+
+# --- sizes ----------------------------------------------------------------------------------------------------------------
+
+
+def test_groups_that_are_no_site_are_refused_before_their_nodes_are_looked_at() -> None:
+    group = "board: raspberry-pi-5-8gb, rack: r12, network: edge-inference, ports: tor-1 Ethernet1"
+    groups = "".join(f"  g{index}: {{numbers: 1-100000, {group}}}\n" for index in range(20))
+    assert "SITE-024" in _codes(RACK.replace("\npis:\n", f"\npis:\n{groups}", 1))

@@ -14,7 +14,7 @@ from pinion.site.catalog import Catalog
 from pinion.site.errors import Path, Report
 from pinion.site.internet import Address, Prefix
 from pinion.site.model import GpuServer, ManagementHost, Network, PiGroup, Site, Switch
-from pinion.site.quantities import numbers
+from pinion.site.quantities import MAXIMUM_EXPANSION, numbers
 from pinion.site.shape import Shaped
 from pinion.site.tree import Mapping as TreeMapping
 
@@ -97,9 +97,12 @@ class Facts:
             yield "gpu_servers", name, server
 
     def pis(self) -> Iterator[tuple[str, PiGroup, tuple[int, ...]]]:
-        """Every group of Pis with its numbers."""
+        """Every group of Pis with its numbers; no numbers of the groups with which the site has more nodes than a site can have."""
+        total = 0
         for name, group in self.site.pis.items():
-            yield name, group, numbers(group.numbers)
+            members = numbers(group.numbers) if total <= MAXIMUM_EXPANSION else ()
+            total += len(members)
+            yield name, group, members if total <= MAXIMUM_EXPANSION else ()
 
     def nodes(self) -> Iterator[Node]:
         """Every single device of the site."""

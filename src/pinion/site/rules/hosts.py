@@ -11,7 +11,7 @@ from pinion.site.errors import Path
 from pinion.site.internet import ip_address
 from pinion.site.internet import prefix as ip_network
 from pinion.site.model import Purpose
-from pinion.site.quantities import numbers, seconds
+from pinion.site.quantities import seconds
 from pinion.site.rules.facts import Facts
 
 #: Flows that the plan states itself; tests/unit/plan/test_flows.py holds this to `pinion.plan.flows`.
@@ -103,7 +103,7 @@ def _firewall(facts: Facts, stated: Firewall) -> None:
 
 def host_names(facts: Facts) -> list[str]:
     """What a flow may end at: groups of Pis, and every host by its name."""
-    nodes = (node_name(name, number) for name, group in facts.site.pis.items() for number in numbers(group.numbers))
+    nodes = (node_name(name, number) for name, _, members in facts.pis() for number in members)
     return [*facts.stated("pis"), *facts.stated("gpu_servers"), *facts.stated("management_hosts"), *nodes]
 
 
