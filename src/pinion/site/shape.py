@@ -1,7 +1,7 @@
 """From the tree to the model: every key known, every value of the right kind, and every mistake in words of the site file.
 
-When something is wrong, the rest is mended (the bad entry is taken out, a misspelt key is read as the one that was meant), so that
-the rules can still look at it and one run reports everything. A mended site is never handed out.
+When something is wrong, the rest is mended (a bad value is replaced by a placeholder or taken out, a misspelt key is read as the one that
+was meant), so that the rules can still look at it and one run reports everything. A mended site is never handed out.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 from pinion.site.errors import Path, Report, listed
 from pinion.site.model import Network, Rack, Site, Switch
 from pinion.site.model_paths import bounds, meaning, model_at
+from pinion.site.placeholders import placeholder
 from pinion.site.quantities import NotAQuantity
 from pinion.site.statement import DNS_LABEL, MAC_ADDRESS, NAME, DnsLabel, Name
 from pinion.site.tree import Entry, Mapping, Scalar, entry_at, plain
@@ -73,8 +74,9 @@ class Shaped:
         self.mended = False
         self._report = report
         self._renamed: dict[Path, str] = {}
+        self._guessed: set[Path] = set()
         self._data = plain(root)
-        report.position, report.silent = self.position, self.faulty
+        report.position, report.silent = self.position, self.quiet
         self.site: Site = self._read()
 
     # --- positions -----------------------------------------------------------------------------------------------------
@@ -105,6 +107,14 @@ class Shaped:
         entry = self.entry(path)
         return entry is not None and entry.node.faulty
 
+    def guessed(self, path: Path) -> bool:
+        """Whether a placeholder stands at *path*, or at a key that leads there."""
+        return bool(self._guessed) and any(path[:size] in self._guessed for size in range(1, len(path) + 1))
+
+    def quiet(self, path: Path) -> bool:
+        """Whether nothing more is to be said of the value at *path*: it has a problem already."""
+        return self.faulty(path) or self.guessed(path)
+
     # --- validation ----------------------------------------------------------------------------------------------------
 
     def _read(self) -> Site:
@@ -129,7 +139,8 @@ class Shaped:
             if not self._misspelt(path):
                 if first:
                     self._missing(path)
-                self._drop(path[:-1])
+                if not self._stand_in(path):
+                    self._drop(path[:-1])
             return
         if (first or path not in seen) and not self.faulty(path):
             self._describe(error, path, at_key=at_key)
@@ -139,7 +150,7 @@ class Shaped:
         elif at_key and (harmless := _harmless(str(path[-1]))) is not None:
             self._rename(path, harmless)
         else:
-            self._drop(path)
+            self._mend(path)
 
     def _missing(self, path: Path) -> None:
         parent = self.entry(path[:-1])
@@ -251,6 +262,28 @@ class Shaped:
             self._drop(path[:-1])
         else:
             parent.pop(str(path[-1]), None)
+
+    def _mend(self, path: Path) -> None:
+        """Put a placeholder in the place of the value at *path*, or of the list that it is in; take it out where there is none."""
+        while path and self._mapping(path[:-1]) is None:
+            path = path[:-1]
+        if not self._stand_in(path):
+            self._drop(path)
+
+    def _stand_in(self, path: Path) -> bool:
+        """Put a placeholder at *path*, where nothing has one yet; False when there is none for it."""
+        parent, model = self._mapping(path[:-1]), model_at(path[:-1]) if path else None
+        if parent is None or model is None or path in self._guessed:
+            return False
+        networks = self._mapping(("networks",)) or {}
+        stated = (network.get("vid") for network in networks.values() if isinstance(network, dict))
+        taken = frozenset(vid for vid in stated if isinstance(vid, int))
+        value = placeholder(model.__name__, path, parent, taken)
+        if value is None:
+            return False
+        parent[str(path[-1])] = value
+        self._guessed.add(path)
+        return True
 
     def _rename(self, path: Path, name: str) -> None:
         parent = self._mapping(path[:-1])

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from pinion.plan import cluster, flows
+from pinion.site import concerns, model
 from pinion.site.loader import charts_folder, read
+from pinion.site.placeholders import VALUES
 from pinion.site.rules import listening
 
 SITE = Path(__file__).parents[3] / "inventories" / "dc-rack-12" / "site.yml"
@@ -359,3 +364,83 @@ def test_groups_that_are_no_site_are_refused_before_their_nodes_are_looked_at() 
     group = "board: raspberry-pi-5-8gb, rack: r12, network: edge-inference, ports: tor-1 Ethernet1"
     groups = "".join(f"  g{index}: {{numbers: 1-100000, {group}}}\n" for index in range(20))
     assert "SITE-024" in _codes(RACK.replace("\npis:\n", f"\npis:\n{groups}", 1))
+
+
+# --- one bad value hides nothing ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "bad", "other", "codes"),
+    [
+        # The bad value, then another mistake of the same entry: both are told, and nothing else.
+        ("numbers: 1-8", "numbers: 8-1", "hat: ai-hat-plus-2", "hat: ai-hat-plus-3", ["SITE-011", "HW-002"]),
+        (
+            "numbers: 1-8",
+            "numbers: 8-1",
+            "rack: r12\n    network: edge",
+            "rack: r13\n    network: edge",
+            ["SITE-011", "HW-008"],
+        ),
+        ("numbers: 1-8", "numbers: [1]", "network: edge-inference", "network: edge", ["SITE-003", "NET-030"]),
+        ("    numbers: 1-8\n", "", "board: raspberry-pi-5-8gb", "board: pi", ["SITE-002", "HW-001"]),
+        ("ports: tor-1 Ethernet1-8", "ports: tor-1", "board: raspberry-pi-5-8gb", "board: pi", ["SITE-012", "HW-001"]),
+        ("ports: tor-1 Ethernet1-8", "ports: 8", "range: pis", "range: cats", ["SITE-003", "ADDR-009"]),
+        ("port: tor-1 Ethernet17", "port: tor-1 17", "profile: dgx-h100", "profile: dgx", ["SITE-012", "HW-004"]),
+        ("port: tor-1 Ethernet17", "port: 17", "unit: 20", "unit: 43", ["SITE-003", "HW-010"]),
+        ("    port: tor-1 Ethernet17\n", "", "unit: 20", "unit: 43", ["SITE-002", "HW-010"]),
+        (
+            "vid: 101",
+            "vid: 4095",
+            "ranges: {pis: 192.168.101.10-",
+            "ranges: {pis: 192.168.102.10-",
+            ["NET-002", "NET-015"],
+        ),
+        ("vid: 99,", "vid: 0,", "prefix: 192.168.99.0/24", "prefix: 192.168.99.1/24", ["NET-002", "NET-008"]),
+        ("vid: 99,", "", "prefix: 192.168.99.0/24", "prefix: 192.168.99.0", ["SITE-002", "NET-007"]),
+        ("size: 1882976", "size: big", "url: https://models", "url: ftp://models", ["SITE-003", "MODEL-013"]),
+        ('version: "580.95.05"', "version: latest, mig: [3g.71gb]", "", "", ["SITE-021", "NODE-023"]),
+    ],
+)
+def test_a_bad_value_hides_no_other_mistake_of_its_entry(
+    old: str, new: str, bad: str, other: str, codes: list[str]
+) -> None:
+    assert old in RACK
+    assert bad in RACK
+    assert sorted(_codes(RACK.replace(old, new, 1).replace(bad, other, 1))) == sorted(codes)
+    assert _codes(RACK.replace(bad, other, 1) if bad else RACK) == [code for code in codes[1:] if bad]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("numbers: 1-8", "numbers: 8-1", "SITE-011"),
+        ("numbers: 1-8", "numbers: 8-1\n    nodes: {3: {serial: a}, 7: {serial: b}}", "SITE-011"),
+        ("numbers: 1-8", "numbers: x\n    first: 4", "SITE-011"),
+        ("ports: tor-1 Ethernet1-8", "ports: Ethernet1-8", "SITE-012"),
+        ("port: tor-1 Ethernet17", "port: tor-1 Ethernet", "SITE-012"),
+        ("vid: 101", "vid: 4095", "NET-002"),
+        ("vid: 99", "vid: -1", "NET-002"),
+        ("vid: 100", "vid: '100'", "SITE-003"),
+        ("network: edge-inference", "network: 7", "SITE-003"),
+        ("hat: ai-hat-plus-2\n    rack: r12\n", "hat: ai-hat-plus-2\n    rack: [r12]\n", "SITE-003"),
+        ("profile: dgx-h100", "profile: 100", "SITE-003"),
+        ("size: 1882976", "size: 0", "SITE-004"),
+    ],
+)
+def test_a_bad_value_makes_no_other_problem(old: str, new: str, code: str) -> None:
+    text = RACK.replace(
+        "operators: [192.168.100.0/24]",
+        "operators: [192.168.100.0/24], allow: {x: {sources: [control], hosts: [pi-03], ports: [1]}}",
+    )
+    text += "\ndecommissioned: [pi-04]\n"
+    assert _codes(text) == []
+    assert _codes(text.replace(old, new, 1)) == [code]
+
+
+@pytest.mark.parametrize(("name", "key"), [(name, key) for name, keys in VALUES.items() for key in keys])
+def test_a_placeholder_is_a_value_of_its_key(name: str, key: str) -> None:
+    statement = getattr(model, name, None) or getattr(concerns, name)
+    field = statement.model_fields[key]
+    assert field.is_required()
+    whole: Any = Annotated[field.annotation, field]
+    TypeAdapter(whole).validate_json(json.dumps(VALUES[name][key]), strict=True)

@@ -233,7 +233,7 @@ def _pis(facts: Facts, claims: _Claims) -> None:
         path: Path = ("pis", name)
         present = frozenset(members)
         for number in group.nodes:
-            if number not in present:
+            if number not in present and not facts.guessed((*path, "numbers")):
                 facts.report.on_key(
                     "ADDR-014", (*path, "nodes", number), number=number, name=name, numbers=group.numbers
                 )

@@ -66,6 +66,15 @@ class Facts:
         """Whether the file states something at *path*, usable or not."""
         return self._shaped.entry(path) is not None
 
+    def guessed(self, path: Path) -> bool:
+        """Whether a placeholder stands at *path*, for a value that is missing or bad and told already."""
+        return self._shaped.guessed(path)
+
+    def may_be_node(self, name: str) -> bool:
+        """Whether *name* may be a node of a group of Pis whose numbers are not known."""
+        group = name.rpartition("-")[0]
+        return group in self.stated("pis") and (group not in self.site.pis or self.guessed(("pis", group, "numbers")))
+
     # --- names -------------------------------------------------------------------------------------------------------------
 
     def stated(self, section: str) -> tuple[str, ...]:

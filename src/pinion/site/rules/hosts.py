@@ -97,7 +97,7 @@ def _firewall(facts: Facts, stated: Firewall) -> None:
                 hint = facts.report.hint(source, networks)
                 facts.report.on("FW-003", (*path, "sources", index), name=source, hint=hint)
         for index, host in enumerate(flow.hosts):
-            if host not in hosts:
+            if host not in hosts and not facts.may_be_node(host):
                 facts.report.on("FW-004", (*path, "hosts", index), name=host, hint=facts.report.hint(host, hosts))
 
 

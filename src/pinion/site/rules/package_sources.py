@@ -38,7 +38,7 @@ def check(facts: Facts) -> None:
         _folders(facts, path, source)
         known = [*KINDS, *host_names(facts)]
         for index, host in enumerate(source.hosts):
-            if host not in known:
+            if host not in known and not facts.may_be_node(host):
                 hint = facts.report.hint(host, known)
                 facts.report.on("BASE-012", (*path, "hosts", index), name=host, hint=hint)
         _twice(facts, path, source, had)
