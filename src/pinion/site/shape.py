@@ -15,12 +15,13 @@ from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from pinion.site.errors import Path, Report, listed
+from pinion.site.examples import EXAMPLES
 from pinion.site.model import Network, Rack, Site, Switch
 from pinion.site.model_paths import bounds, meaning, model_at
 from pinion.site.placeholders import placeholder
 from pinion.site.quantities import NotAQuantity
 from pinion.site.statement import DNS_LABEL, MAC_ADDRESS, NAME, DnsLabel, Name
-from pinion.site.tree import Entry, Mapping, Scalar, entry_at, plain
+from pinion.site.tree import Entry, Mapping, Scalar, Sequence, entry_at, plain
 
 #: Each round takes something out, and the model is this deep at most twice over.
 _ROUNDS = 24
@@ -181,7 +182,7 @@ class Shaped:
     # --- words ---------------------------------------------------------------------------------------------------------
 
     def _describe(self, error: ErrorDetails, path: Path, *, at_key: bool) -> None:
-        kind, context, key = error["type"], error.get("ctx", {}), str(path[-1]) if path else "the site file"
+        kind, context, key = error["type"], error.get("ctx", {}), _called(path)
         report = self._report
         if kind == "extra_forbidden":
             model = model_at(path[:-1])
@@ -196,16 +197,25 @@ class Shaped:
             code = {DNS_LABEL: "SITE-006", NAME: "SITE-007", MAC_ADDRESS: "HW-013"}.get(pattern, "SITE-021")
             value = key if at_key else error["input"]
             say = report.on_key if at_key else report.on
-            say(code, path, value=value, key=key, example=_label(str(value)), pattern=pattern)
+            example = EXAMPLES.get(_named(path), "") if code == "SITE-021" else _label(str(value))
+            say(code, path, value=value, key=key, example=example)
         elif kind in _BOUNDS:
             code = "NET-002" if key == "vid" else "SITE-004"
             report.on(code, path, key=key, value=error["input"], bounds=bounds(path))
         elif kind in {"too_short", "string_too_short"}:
-            report.on_key("SITE-013", path, key=key)
+            # A list whose only item was refused is not empty in the file.
+            if not self._holds(path):
+                report.on_key("SITE-013", path, key=key)
         elif kind in {"string_too_long", "too_long"}:
             report.on("SITE-014", path, key=key, limit=context["max_length"])
         else:
             self._kind(error, path, at_key=at_key)
+
+    def _holds(self, path: Path) -> bool:
+        """Whether something stands in the list or mapping at *path* of the file."""
+        entry = self.entry(path)
+        node = entry.node if entry is not None else None
+        return bool(node.items if isinstance(node, Sequence) else node.entries if isinstance(node, Mapping) else ())
 
     def _choice(self, error: ErrorDetails, path: Path, *, at_key: bool) -> None:
         if path == ("version",):
@@ -238,7 +248,11 @@ class Shaped:
             fix = f'put it in quotes: "{written}"'
         elif expected in {"a whole number", "a number", "true or false"} and isinstance(value, str):
             fix = f"write {expected}, without quotes or unit"
-        self._report.on("SITE-003", path, key=path[-1] if path else "", expected=expected, found=_found(value), fix=fix)
+        elif expected == "a list" and isinstance(value, (str, int, float)):
+            fix = f"write a list: [{value}]"
+        elif expected == "a mapping (key: value)" and (model := model_at(path)) is not None:
+            fix = f"write a mapping, such as {{{next(iter(model.model_fields))}: …}}"
+        self._report.on("SITE-003", path, key=_called(path), expected=expected, found=_found(value), fix=fix)
 
     # --- mending -------------------------------------------------------------------------------------------------------
 
@@ -292,6 +306,18 @@ class Shaped:
             return
         parent[name] = parent.pop(str(path[-1]))
         self._renamed[(*self.written(path[:-1]), name)] = str(path[-1])
+
+
+def _named(path: Path) -> str:
+    """The last key of *path*; of a list's item, that of the list."""
+    return next((step for step in reversed(path) if isinstance(step, str)), "")
+
+
+def _called(path: Path) -> str:
+    """What messages call the value at *path*: its key, or the number of its item."""
+    if path and isinstance(path[-1], int) and len(path) > 1 and model_at(path[:-1]) is None and path[-2] != "nodes":
+        return f"{path[-2]}, item {path[-1] + 1}"
+    return str(path[-1]) if path else "the site file"
 
 
 def _label(text: str) -> str:

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from pinion.plan import cluster, flows
 from pinion.site import concerns, model
+from pinion.site.examples import EXAMPLES
 from pinion.site.loader import charts_folder, read
 from pinion.site.placeholders import VALUES
 from pinion.site.rules import listening
@@ -444,3 +445,77 @@ def test_a_placeholder_is_a_value_of_its_key(name: str, key: str) -> None:
     assert field.is_required()
     whole: Any = Annotated[field.annotation, field]
     TypeAdapter(whole).validate_json(json.dumps(VALUES[name][key]), strict=True)
+
+
+# --- places and words -----------------------------------------------------------------------------------------------------
+
+
+def _line(text: str) -> int:
+    _, problems = read(text.encode(), "site.yml")
+    assert len(problems) == 1, problems
+    return problems[0].line
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("region: eu-central", "region:eu-central"),
+        ("racks:\n", "<<<<<<< HEAD\nracks:\n"),
+        ("    board: raspberry", "=======\n    board: raspberry"),
+        ("    board: raspberry", ">>>>>>> theirs\n    board: raspberry"),
+        ("{units: 42}", "{units: 42"),
+        ("networks:\n", "networks: [\n"),
+        ("reg", "'reg"),
+        (
+            'debian: {uri: "https://packages.dc-rack-12.example/debian"',
+            'debian: {uri: "https://packages.dc-rack-12.example/debian',
+        ),
+    ],
+)
+def test_what_never_ends_is_told_where_it_begins(old: str, new: str) -> None:
+    assert old in RACK
+    assert _line(RACK.replace(old, new, 1)) == RACK[: RACK.index(old)].count("\n") + 1
+
+
+def test_a_key_that_is_a_word_for_yes_or_no_makes_one_problem() -> None:
+    for name in ("no", "yes", "on", "off", "y", "n", "true", "null"):
+        _refused("  nv-1:\n", f"  {name}:\n", "YAML-013")
+
+
+def test_a_refused_item_does_not_leave_an_empty_list() -> None:
+    _refused("suites: [debian13/]", "suites: [a b]", "SITE-021")
+    _refused("suites: [debian13/]", "suites: [5]", "SITE-003")
+    _refused("suites: [debian13/]", "suites: []", "SITE-013")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("suites: [debian13/]", "suites: [{}]"),
+        ("components: [main,", "components: [{},"),
+        ("identity: {", "identity: {{domain: {}, "),
+        ("identity: {", "identity: {{reload: [{}], "),
+        ('version: "580.95.05"', "version: {}"),
+        ('version: "580.95.05"', 'version: "580.95.05", mig: [{}]'),
+        ("edge_runtime: {", "edge_runtime: {{program: {}, "),
+        ("sha256: 2b18d47c46ab268e94c1d14b335d54607d1c08d2704ebe66ca16b21124137db2", "sha256: {}"),
+        ("key: 2t53vqyNuHrkgtfAmRvGWIyj1rm0cIKCf6C0Oy9IbVU=", "key: {}"),
+        (
+            "signature: YvPnDLaYrrW2mbiUO1Umf/O9O3aOoFdybkRgOhkbwK8T3yvo0E0EvID+wmZss7qZvsQVaYZFd7mTwKRtN9a4Cw==",
+            "signature: {}",
+        ),
+        ("suites: [trixie, trixie-updates]", "keyring: {}, suites: [trixie, trixie-updates]"),
+    ],
+)
+def test_the_fix_of_a_text_of_another_form_is_accepted(old: str, new: str) -> None:
+    assert old in RACK
+    _, problems = read(RACK.replace(old, new.format('"! no"'), 1).encode(), "site.yml")
+    assert [problem.code for problem in problems] == ["SITE-021"]
+    fix = problems[0].fix.removeprefix("write for example ")
+    assert fix in EXAMPLES.values()
+    _accepted(old, new.format(fix))
+
+
+def test_every_item_is_called_by_its_list() -> None:
+    _, problems = read(RACK.replace("suites: [debian13/]", "suites: [debian13/, 5]", 1).encode(), "site.yml")
+    assert "'suites, item 2' must be text" in problems[0].message
