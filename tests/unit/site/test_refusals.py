@@ -519,3 +519,25 @@ def test_the_fix_of_a_text_of_another_form_is_accepted(old: str, new: str) -> No
 def test_every_item_is_called_by_its_list() -> None:
     _, problems = read(RACK.replace("suites: [debian13/]", "suites: [debian13/, 5]", 1).encode(), "site.yml")
     assert "'suites, item 2' must be text" in problems[0].message
+
+
+# --- a damaged key --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("mDMEawK7EhYJ", "mDMEawK7EhYK"),
+        ("=bzCZ", "=bzCY"),
+        ("          nrzcRR5WxnQXQQEAnZjZ1M5jyjnTxkmmAO/vO+hIYu7kouuZl+FAr9auGww=\n", ""),
+        ("          ADgWIQRdAAWvw6TgJFXQHnSXnlQH8MGknwUCawK7EgIbAwULCQgHAgYVCgkICwIE\n", ""),
+        (
+            "bWVudGF0aW9uIG9ubHkpIDxyYXNwaUBkYy1yYWNrLTEyLmV4YW1wbGU",
+            "bWVudGF0aW9uIG9ubHkpIDxyYXNwaUBkYy1yYWNrLTEyLmV4YW1wbGX",
+        ),
+    ],
+)
+def test_a_damaged_key_of_an_archive_is_refused(old: str, new: str) -> None:
+    block = RACK[RACK.index("      raspi:") : RACK.index("      nvidia:")]
+    assert old in block
+    assert _codes(RACK.replace(block, block.replace(old, new, 1))) == ["BASE-009"]
