@@ -10,12 +10,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
+from pinion.site.internet import Address, Prefix, ip_address
+from pinion.site.internet import prefix as ip_network
 from pinion.site.model import Network, Purpose
-
-Address = IPv4Address | IPv6Address
-Prefix = IPv4Network | IPv6Network
 
 #: Range names that a kind of device uses when it does not say `range`, with the host offsets (first, last) that the range
 #: has in a network that does not state it. The last of None means: to the end of the prefix.

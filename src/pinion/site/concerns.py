@@ -29,7 +29,7 @@ from pinion.site.node_concerns import (
     PiTuning,
     PowerThermal,
 )
-from pinion.site.statement import ArchiveUrl, DnsLabel, Duration, Name, Statement, TimeWindow, says
+from pinion.site.statement import ArchiveUrl, AuthorityUrl, DnsLabel, Duration, Name, Statement, TimeWindow, says
 
 #: IANA service names and port numbers: 0 is reserved.
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -136,10 +136,6 @@ Domain = Annotated[
     StringConstraints(
         max_length=200, pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$"
     ),
-]
-#: https, a host name or an address, perhaps a port; no path.
-AuthorityUrl = Annotated[
-    str, StringConstraints(max_length=253, pattern=r"^https://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?$")
 ]
 #: systemd.unit(5).
 UnitName = Annotated[str, StringConstraints(max_length=255, pattern=r"^[A-Za-z0-9:_.@-]+\.[a-z]+$")]

@@ -22,7 +22,10 @@ MAXIMUM_PROBLEMS = 200
 #: Longest text of the user that a message repeats.
 _SHOWN = 60
 #: Placeholders that hold whole sentences or lists of ours rather than one word of the user's, and their longest text.
-_SENTENCES, _SENTENCE = frozenset({"boards", "fix", "hint", "known", "ports", "prefixes", "why", "wrong"}), 400
+_SENTENCES, _SENTENCE = (
+    frozenset({"boards", "example", "fix", "hint", "known", "ports", "prefixes", "why", "wrong"}),
+    400,
+)
 #: Names that are compared when a suggestion is looked for, and shown when there is none.
 _COMPARED, _LISTED = 400, 8
 

@@ -17,6 +17,7 @@ from pydantic import Field, StringConstraints
 from pinion.site.concerns import Concerns
 from pinion.site.statement import (
     ArtefactUrl,
+    Description,
     DnsLabel,
     Dscp,
     Duration,
@@ -56,7 +57,7 @@ class Rack(Statement):
     """One rack."""
 
     units: Annotated[int, Field(ge=1, le=60)] = says("Height in rack units (EIA-310).", default=42)
-    description: str = says("Free text.", default="")
+    description: Description = says("Free text.", default="")
 
 
 class Network(Statement):
@@ -85,7 +86,7 @@ class Network(Statement):
     dhcp: str | None = says(
         "The range, `first-last`, that a DHCP server hands out. No device of this file is in it.", default=None
     )
-    description: str = says("Free text.", default="")
+    description: Description = says("Free text.", default="")
 
 
 class TrafficClass(Statement):
@@ -117,7 +118,7 @@ class Device(Statement):
     )
     serial: Annotated[str, StringConstraints(max_length=50)] = says("Serial number.", default="")
     mac: MacAddress | None = says("MAC address of its first interface, in quotes.", default=None)
-    description: str = says("Free text.", default="")
+    description: Description = says("Free text.", default="")
 
 
 class Switch(Device):
@@ -171,7 +172,7 @@ class PiGroup(Statement):
     range: Name = says("The range of that network that their addresses come from.", default="pis")
     ports: SwitchPortList = says("The switch ports kept for the group, such as `tor-1 Ethernet1-8`.")
     nodes: dict[NodeNumber, PiOverride] = says("What differs for single nodes, by number.", default={})
-    description: str = says("Free text.", default="")
+    description: Description = says("Free text.", default="")
 
 
 class RdmaLinks(Statement):
@@ -316,7 +317,7 @@ class Site(Statement):
     version: Literal[1] = says("Version of the site file's format.")
     site: DnsLabel = says("Name of the site.")
     region: DnsLabel = says("Name of its region.")
-    description: str = says("Free text.", default="")
+    description: Description = says("Free text.", default="")
     racks: Annotated[dict[DnsLabel, Rack], Field(min_length=1)] = says("The racks by name.")
     networks: Annotated[dict[Name, Network], Field(min_length=1)] = says("The networks by name.")
     traffic_classes: dict[Literal["control", "rdma", "edge_http"], TrafficClass] = says(

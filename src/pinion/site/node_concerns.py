@@ -10,7 +10,17 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from pinion.site.quantities import fraction
-from pinion.site.statement import ArtefactUrl, Duration, Name, Percentage, PublicKey, Sha256, Statement, says
+from pinion.site.statement import (
+    ArtefactUrl,
+    Duration,
+    ImageReference,
+    Name,
+    Percentage,
+    PublicKey,
+    Sha256,
+    Statement,
+    says,
+)
 
 
 class PiTuning(Statement):
@@ -130,14 +140,6 @@ class ProgramSource(Statement):
 
 #: An absolute path without anything that a unit file or a shell reads differently.
 ProgramPath = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9][A-Za-z0-9._+-]*)+$", max_length=200)]
-#: registry/repository:tag, or @sha256:digest (OCI distribution specification), all of it stated.
-ImageReference = Annotated[
-    str,
-    StringConstraints(
-        max_length=255,
-        pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9][a-z0-9._-]*)+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}|@sha256:[0-9a-f]{64})$",
-    ),
-]
 #: Kubernetes' own image of the container that holds a pod's namespaces.
 PAUSE = "registry.k8s.io/pause:3.10"
 

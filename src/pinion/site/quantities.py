@@ -11,14 +11,16 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
+from pinion.site.internet import is_server
+
 _NUMBER = r"(?P<number>[0-9]{1,12}(?:\.[0-9]{1,12})?)"
 _DURATION = re.compile(rf"{_NUMBER} ?(?P<unit>ms|s|min|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
 _PERCENT = re.compile(rf"{_NUMBER} ?%")
-_NUMBERS_PART = re.compile(r"(?P<first>[0-9]{1,9})(?:-(?P<last>[0-9]{1,9}))?")
+_NUMBERS_PART = re.compile(r"(?P<first>[0-9]{1,9})(?: ?- ?(?P<last>[0-9]{1,9}))?")
 _PORTS_PART = re.compile(
     r"(?P<stem>[A-Za-z]+)?(?P<first>[0-9]{1,6})(?P<suffix>/[0-9]{1,3})?"
-    r"(?:-(?P<last_stem>[A-Za-z]+)?(?P<last>[0-9]{1,6})(?P<last_suffix>/[0-9]{1,3})?)?"
+    r"(?: ?- ?(?P<last_stem>[A-Za-z]+)?(?P<last>[0-9]{1,6})(?P<last_suffix>/[0-9]{1,3})?)?"
 )
 
 _WINDOW = re.compile(
@@ -30,7 +32,9 @@ WINDOW_MINUTES = (60, 720)
 #: A group of nodes or ports larger than this is a typing mistake, not a rack.
 MAXIMUM_EXPANSION = 100_000
 
-Kind = Literal["duration", "percentage", "numbers", "ports", "window", "artefact_url", "archive_url"]
+Kind = Literal[
+    "duration", "percentage", "numbers", "ports", "window", "artefact_url", "archive_url", "authority_url", "image"
+]
 
 
 class NotAQuantity(ValueError):  # noqa: N818 - says what the text is not
@@ -66,10 +70,15 @@ def fraction(written: str) -> float:
     return value
 
 
+def _bare(part: str) -> str:
+    """*part* of a list without the spaces around it. Those inside stay: "1 4" is not 14."""
+    return part.strip(" ")
+
+
 def numbers(written: str | int) -> tuple[int, ...]:
     """Node numbers such as ``1-8`` or ``1-4,7`` in ascending order. Zero, a repeat or a backward span is refused."""
     found: list[int] = []
-    for part in str(written).replace(" ", "").split(","):
+    for part in map(_bare, str(written).split(",")):
         match = _NUMBERS_PART.fullmatch(part)
         if match is None:
             raise NotAQuantity(
@@ -101,7 +110,7 @@ def port_names(written: str) -> tuple[str, ...]:
     """
     names: list[str] = []
     stem = ""
-    for part in written.replace(" ", "").split(","):
+    for part in map(_bare, written.split(",")):
         match = _PORTS_PART.fullmatch(part)
         if match is None or not (match["stem"] or stem):
             raise NotAQuantity(
@@ -193,6 +202,7 @@ def artefact_url(written: str) -> str:
         or len(written) > 2000
         or {".", ".."} & set(steps)
         or re.search("%(2[fF]|5[cC]|0|1)", written)
+        or not is_server(written.split("/")[2])
     ):
         raise NotAQuantity(
             "artefact_url",
@@ -211,10 +221,48 @@ _ARCHIVE = re.compile(
 def archive_url(written: str) -> str:
     """The address of a Debian archive, over HTTP or HTTPS, without a user, a query or a step up."""
     steps = [re.sub(r"%2[eE]", ".", step) for step in written.split("/")]
-    if not _ARCHIVE.fullmatch(written) or len(written) > 2000 or {".", ".."} & set(steps):
+    if (
+        not _ARCHIVE.fullmatch(written)
+        or len(written) > 2000
+        or {".", ".."} & set(steps)
+        or not is_server(written.split("/")[2])
+    ):
         raise NotAQuantity(
             "archive_url",
             f"'{re.sub('//[^/]*@', '//…@', written[:80])}' is no address of a package archive",
             "write for example https://deb.example.org/debian",
+        )
+    return written
+
+
+_AUTHORITY = re.compile(r"https://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?")
+
+
+def authority_url(written: str) -> str:
+    """The address of a certificate authority: https, a host name or an address, perhaps a port; no path."""
+    if not _AUTHORITY.fullmatch(written) or len(written) > 253 or not is_server(written.removeprefix("https://")):
+        raise NotAQuantity(
+            "authority_url",
+            f"'{written[:80]}' is no address of a certificate authority",
+            "write https, the host in lower case and its port, without a path, such as https://ca.example.org:9000",
+        )
+    return written
+
+
+#: registry/repository:tag, or @sha256:digest (OCI distribution specification), all of it stated.
+_IMAGE = re.compile(
+    r"(?P<registry>[a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?)(/[a-z0-9][a-z0-9._-]*)+"
+    r"(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}|@sha256:[0-9a-f]{64})"
+)
+
+
+def image(written: str) -> str:
+    """A container image with its registry and its tag or digest."""
+    match = _IMAGE.fullmatch(written)
+    if match is None or len(written) > 255 or not is_server(match["registry"]):
+        raise NotAQuantity(
+            "image",
+            f"'{written[:80]}' is no whole name of an image",
+            "write registry, repository and tag or digest, such as registry.example.org:5000/pause:3.10",
         )
     return written

@@ -1,7 +1,7 @@
 """From the tree to the model: every key known, every value of the right kind, and every mistake in words of the site file.
 
-When something is wrong, the rest is mended (the bad entry is taken out, a misspelt key is read as the one that was meant), so that
-the rules can still look at it and one run reports everything. A mended site is never handed out.
+When something is wrong, the rest is mended (a bad value is replaced by a placeholder or taken out, a misspelt key is read as the one that
+was meant), so that the rules can still look at it and one run reports everything. A mended site is never handed out.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from pinion.site.errors import Path, Report, listed
+from pinion.site.examples import EXAMPLES
 from pinion.site.model import Network, Rack, Site, Switch
 from pinion.site.model_paths import bounds, meaning, model_at
+from pinion.site.placeholders import placeholder
 from pinion.site.quantities import NotAQuantity
 from pinion.site.statement import DNS_LABEL, MAC_ADDRESS, NAME, DnsLabel, Name
-from pinion.site.tree import Entry, Mapping, Scalar, entry_at, plain
+from pinion.site.tree import Entry, Mapping, Scalar, Sequence, entry_at, plain
 
 #: Each round takes something out, and the model is this deep at most twice over.
 _ROUNDS = 24
@@ -35,6 +37,8 @@ _QUANTITY_CODES = {
     "window": "SITE-019",
     "artefact_url": "MODEL-013",
     "archive_url": "BASE-005",
+    "authority_url": "CA-004",
+    "image": "NODE-022",
 }
 
 #: pydantic's names for "this should be …", as a person says it.
@@ -71,8 +75,9 @@ class Shaped:
         self.mended = False
         self._report = report
         self._renamed: dict[Path, str] = {}
+        self._guessed: set[Path] = set()
         self._data = plain(root)
-        report.position, report.silent = self.position, self.faulty
+        report.position, report.silent = self.position, self.quiet
         self.site: Site = self._read()
 
     # --- positions -----------------------------------------------------------------------------------------------------
@@ -103,6 +108,14 @@ class Shaped:
         entry = self.entry(path)
         return entry is not None and entry.node.faulty
 
+    def guessed(self, path: Path) -> bool:
+        """Whether a placeholder stands at *path*, or at a key that leads there."""
+        return bool(self._guessed) and any(path[:size] in self._guessed for size in range(1, len(path) + 1))
+
+    def quiet(self, path: Path) -> bool:
+        """Whether nothing more is to be said of the value at *path*: it has a problem already."""
+        return self.faulty(path) or self.guessed(path)
+
     # --- validation ----------------------------------------------------------------------------------------------------
 
     def _read(self) -> Site:
@@ -127,7 +140,8 @@ class Shaped:
             if not self._misspelt(path):
                 if first:
                     self._missing(path)
-                self._drop(path[:-1])
+                if not self._stand_in(path):
+                    self._drop(path[:-1])
             return
         if (first or path not in seen) and not self.faulty(path):
             self._describe(error, path, at_key=at_key)
@@ -137,7 +151,7 @@ class Shaped:
         elif at_key and (harmless := _harmless(str(path[-1]))) is not None:
             self._rename(path, harmless)
         else:
-            self._drop(path)
+            self._mend(path)
 
     def _missing(self, path: Path) -> None:
         parent = self.entry(path[:-1])
@@ -168,7 +182,7 @@ class Shaped:
     # --- words ---------------------------------------------------------------------------------------------------------
 
     def _describe(self, error: ErrorDetails, path: Path, *, at_key: bool) -> None:
-        kind, context, key = error["type"], error.get("ctx", {}), str(path[-1]) if path else "the site file"
+        kind, context, key = error["type"], error.get("ctx", {}), _called(path)
         report = self._report
         if kind == "extra_forbidden":
             model = model_at(path[:-1])
@@ -183,16 +197,25 @@ class Shaped:
             code = {DNS_LABEL: "SITE-006", NAME: "SITE-007", MAC_ADDRESS: "HW-013"}.get(pattern, "SITE-021")
             value = key if at_key else error["input"]
             say = report.on_key if at_key else report.on
-            say(code, path, value=value, key=key, example=_label(str(value)), pattern=pattern)
+            example = EXAMPLES.get(_named(path), "") if code == "SITE-021" else _label(str(value))
+            say(code, path, value=value, key=key, example=example)
         elif kind in _BOUNDS:
             code = "NET-002" if key == "vid" else "SITE-004"
             report.on(code, path, key=key, value=error["input"], bounds=bounds(path))
         elif kind in {"too_short", "string_too_short"}:
-            report.on_key("SITE-013", path, key=key)
+            # A list whose only item was refused is not empty in the file.
+            if not self._holds(path):
+                report.on_key("SITE-013", path, key=key)
         elif kind in {"string_too_long", "too_long"}:
             report.on("SITE-014", path, key=key, limit=context["max_length"])
         else:
             self._kind(error, path, at_key=at_key)
+
+    def _holds(self, path: Path) -> bool:
+        """Whether something stands in the list or mapping at *path* of the file."""
+        entry = self.entry(path)
+        node = entry.node if entry is not None else None
+        return bool(node.items if isinstance(node, Sequence) else node.entries if isinstance(node, Mapping) else ())
 
     def _choice(self, error: ErrorDetails, path: Path, *, at_key: bool) -> None:
         if path == ("version",):
@@ -225,7 +248,11 @@ class Shaped:
             fix = f'put it in quotes: "{written}"'
         elif expected in {"a whole number", "a number", "true or false"} and isinstance(value, str):
             fix = f"write {expected}, without quotes or unit"
-        self._report.on("SITE-003", path, key=path[-1] if path else "", expected=expected, found=_found(value), fix=fix)
+        elif expected == "a list" and isinstance(value, (str, int, float)):
+            fix = f"write a list: [{value}]"
+        elif expected == "a mapping (key: value)" and (model := model_at(path)) is not None:
+            fix = f"write a mapping, such as {{{next(iter(model.model_fields))}: …}}"
+        self._report.on("SITE-003", path, key=_called(path), expected=expected, found=_found(value), fix=fix)
 
     # --- mending -------------------------------------------------------------------------------------------------------
 
@@ -250,6 +277,28 @@ class Shaped:
         else:
             parent.pop(str(path[-1]), None)
 
+    def _mend(self, path: Path) -> None:
+        """Put a placeholder in the place of the value at *path*, or of the list that it is in; take it out where there is none."""
+        while path and self._mapping(path[:-1]) is None:
+            path = path[:-1]
+        if not self._stand_in(path):
+            self._drop(path)
+
+    def _stand_in(self, path: Path) -> bool:
+        """Put a placeholder at *path*, where nothing has one yet; False when there is none for it."""
+        parent, model = self._mapping(path[:-1]), model_at(path[:-1]) if path else None
+        if parent is None or model is None or path in self._guessed:
+            return False
+        networks = self._mapping(("networks",)) or {}
+        stated = (network.get("vid") for network in networks.values() if isinstance(network, dict))
+        taken = frozenset(vid for vid in stated if isinstance(vid, int))
+        value = placeholder(model.__name__, path, parent, taken)
+        if value is None:
+            return False
+        parent[str(path[-1])] = value
+        self._guessed.add(path)
+        return True
+
     def _rename(self, path: Path, name: str) -> None:
         parent = self._mapping(path[:-1])
         if parent is None or name in parent or str(path[-1]) not in parent:
@@ -257,6 +306,18 @@ class Shaped:
             return
         parent[name] = parent.pop(str(path[-1]))
         self._renamed[(*self.written(path[:-1]), name)] = str(path[-1])
+
+
+def _named(path: Path) -> str:
+    """The last key of *path*; of a list's item, that of the list."""
+    return next((step for step in reversed(path) if isinstance(step, str)), "")
+
+
+def _called(path: Path) -> str:
+    """What messages call the value at *path*: its key, or the number of its item."""
+    if path and isinstance(path[-1], int) and len(path) > 1 and model_at(path[:-1]) is None and path[-2] != "nodes":
+        return f"{path[-2]}, item {path[-1] + 1}"
+    return str(path[-1]) if path else "the site file"
 
 
 def _label(text: str) -> str:

@@ -53,6 +53,8 @@ MAC_ADDRESS = r"^([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}$"
 DnsLabel = Annotated[str, StringConstraints(pattern=DNS_LABEL)]
 Name = Annotated[str, StringConstraints(pattern=NAME)]
 MacAddress = Annotated[str, StringConstraints(pattern=MAC_ADDRESS)]
+#: NetBox keeps 200 characters of a description.
+Description = Annotated[str, StringConstraints(max_length=200)]
 #: The patterns are for editors; the parsers of `pinion.site.quantities` decide.
 Duration = Annotated[
     str,
@@ -99,6 +101,27 @@ ArtefactUrl = Annotated[
 #: Where packages are had from.
 ArchiveUrl = Annotated[
     str, _parsed_by(quantities.archive_url), WithJsonSchema({"type": "string", "pattern": r"^https?://[^ @?#]+$"})
+]
+#: https, a host name or an address, perhaps a port; no path.
+AuthorityUrl = Annotated[
+    str,
+    _parsed_by(quantities.authority_url),
+    WithJsonSchema(
+        {"type": "string", "maxLength": 253, "pattern": r"^https://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?$"}
+    ),
+]
+#: registry/repository:tag, or @sha256:digest (OCI distribution specification), all of it stated.
+ImageReference = Annotated[
+    str,
+    _parsed_by(quantities.image),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "maxLength": 255,
+            "pattern": r"^[a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9][a-z0-9._-]*)+"
+            r"(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}|@sha256:[0-9a-f]{64})$",
+        }
+    ),
 ]
 #: SHA-256 in lower-case hex.
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]

@@ -215,7 +215,7 @@ def parse(data: bytes, report: Report) -> Mapping | None:
     try:
         root = _Builder(report).build(text)
     except yaml.MarkedYAMLError as broken:
-        _report_syntax(broken, report)
+        _report_syntax(broken, text, report)
         return None
     except yaml.YAMLError as broken:
         report.at("YAML-002", 1, 1, wrong=str(broken).splitlines()[0], fix="save the file as plain text in UTF-8")
@@ -232,9 +232,24 @@ def parse(data: bytes, report: Report) -> Mapping | None:
     return root
 
 
-def _report_syntax(broken: yaml.MarkedYAMLError, report: Report) -> None:
-    mark = broken.problem_mark or broken.context_mark
+#: What git and others leave in a file that could not be merged.
+_MERGE_MARKER = re.compile(r"^(<{7}|={7}|>{7}|\|{7})(?: .*)?$", re.MULTILINE)
+#: What begins somewhere and never ends is a mistake of the place where it begins.
+_BEGINS = ("expected ':'", "',' or '}'", "',' or ']'", "unexpected end of stream")
+
+
+def _report_syntax(broken: yaml.MarkedYAMLError, text: str, report: Report) -> None:
+    marker = _MERGE_MARKER.search(text)
+    if marker is not None:
+        line, fix = (
+            text.count("\n", 0, marker.start()) + 1,
+            "keep one of the two sides, and take the three marked lines out",
+        )
+        report.at("YAML-002", line, 1, wrong=f"'{marker[1]}' marks a merge that was not finished", fix=fix)
+        return
     said = f"{broken.problem or ''} {broken.context or ''}"
+    begins = broken.context_mark is not None and any(part in said for part in _BEGINS)
+    mark = broken.context_mark if begins else broken.problem_mark or broken.context_mark
     wrong, fix = next(
         ((wrong, fix) for pattern, wrong, fix in _SYNTAX if pattern in said),
         (
@@ -242,6 +257,11 @@ def _report_syntax(broken: yaml.MarkedYAMLError, report: Report) -> None:
             "check quotes, brackets and indentation of this line and the one before",
         ),
     )
+    lines = text.splitlines()
+    shown = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
+    glued = re.fullmatch(r" *([A-Za-z_][A-Za-z0-9_-]*):([^ ].*)", shown)
+    if "expected ':'" in said and glued is not None:
+        wrong, fix = "there is no space after the ':' of a key", f"write {glued[1]}: {glued[2]}"
     report.at("YAML-002", mark.line + 1 if mark else 1, mark.column + 1 if mark else 1, wrong=wrong, fix=fix)
 
 
@@ -315,7 +335,8 @@ class _Builder:
                     text=f"'{node.text}'",
                     fix=f'put the key in quotes: "{node.text}"',
                 )
-                node.faulty = True
+                # A word keeps its entry: it has one meaning, and what refers to it need not be told as missing.
+                node.faulty = re.fullmatch("[a-z]+", node.text) is None
         elif value is not None:
             node.value = value
         elif trap is not None:

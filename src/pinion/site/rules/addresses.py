@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from ipaddress import ip_address
+from difflib import get_close_matches
 
-from pinion.site.allocation import DEFAULT_RANGES, Address, AddressRange, address_range, last_host, node_name, spread
+from pinion.site.allocation import DEFAULT_RANGES, AddressRange, address_range, last_host, node_name, spread
 from pinion.site.errors import Path
+from pinion.site.internet import Address, ip_address
 from pinion.site.model import PiGroup
 from pinion.site.rules.facts import Facts, Subnet, ordinal
 from pinion.site.rules.networks import is_host
 
 #: Section of the site file to the range its devices take their addresses from.
 KIND_RANGE = {"switches": "switches", "management_hosts": "management-hosts", "gpu_servers": "gpu-servers"}
+
+#: As difflib counts likeness: "pi" and "raspis" are near "pis", "cameras" is not.
+_NEAR = 0.6
 
 
 def check(facts: Facts) -> None:
@@ -108,11 +113,38 @@ def _span(facts: Facts, subnet: Subnet, path: Path, name: str) -> AddressRange |
         ]
         facts.report.on("ADDR-009", path, name=name, network=subnet.name, hint=facts.report.hint(name, known))
         return None
+    meant = _misspelt(facts, subnet, name)
+    if meant is not None:
+        facts.report.on_key(
+            "NET-026", ("networks", subnet.name, "ranges", meant), name=meant, network=subnet.name, default=name
+        )
+        return None
     try:
         return address_range(subnet.sound, name)
     except ValueError:
         facts.report.on("ADDR-010", path, name=name, network=subnet.name, prefix=subnet.prefixes[0])
         return None
+
+
+def _misspelt(facts: Facts, subnet: Subnet, name: str) -> str | None:
+    """The stated range, taken by nobody, that was probably meant to be the range *name*, which is not stated."""
+    taken = {*DEFAULT_RANGES, *_ranges_of(facts, subnet.name)}
+    spare = {stated.casefold().replace("_", "-"): stated for stated in subnet.network.ranges if stated not in taken}
+    near = get_close_matches(name, spare, n=1, cutoff=_NEAR)
+    return spare[near[0]] if near else None
+
+
+def _ranges_of(facts: Facts, network: str) -> Iterator[str]:
+    """The ranges of *network* that devices name."""
+    for _, _, device in facts.named():
+        if device.network == network and device.range is not None:
+            yield device.range
+    for server in facts.site.gpu_servers.values():
+        if server.rdma is not None and server.rdma.network == network:
+            yield server.rdma.range
+    for group in facts.site.pis.values():
+        if group.network == network:
+            yield group.range
 
 
 def _place(
@@ -201,7 +233,7 @@ def _pis(facts: Facts, claims: _Claims) -> None:
         path: Path = ("pis", name)
         present = frozenset(members)
         for number in group.nodes:
-            if number not in present:
+            if number not in present and not facts.guessed((*path, "numbers")):
                 facts.report.on_key(
                     "ADDR-014", (*path, "nodes", number), number=number, name=name, numbers=group.numbers
                 )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_network
 from pathlib import Path as FilePath
 
-from pinion.site.allocation import Prefix
 from pinion.site.errors import Path
+from pinion.site.internet import Prefix
+from pinion.site.internet import prefix as ip_network
 from pinion.site.model import Kubernetes
 from pinion.site.rules.facts import Facts
+from pinion.site.rules.networks import is_special
 
 #: kube-controller-manager gives every node a /24 (IPv4) or /64 (IPv6) of the pod prefix unless it is told otherwise.
 NODE_PREFIX = {4: 24, 6: 64}
 #: kube-apiserver's bitmap allocator takes no service prefix with more host bits than this.
 SERVICE_HOST_BITS = 20
+#: kube-apiserver takes no service prefix with fewer host bits than this (eight addresses).
+LEAST_SERVICE_HOST_BITS = 3
 #: Namespaces that Kubernetes keeps for itself.
 RESERVED_NAMESPACES = ("default",)
 RESERVED_START = "kube-"
@@ -64,6 +67,13 @@ def _prefixes(facts: Facts, stated: Kubernetes) -> None:
     if services is not None and services.max_prefixlen - services.prefixlen > SERVICE_HOST_BITS:
         longest = services.max_prefixlen - SERVICE_HOST_BITS
         facts.report.on("K8S-009", ("kubernetes", "service_prefix"), prefix=services, longest=longest)
+    if services is not None and services.max_prefixlen - services.prefixlen < LEAST_SERVICE_HOST_BITS:
+        shortest = services.max_prefixlen - LEAST_SERVICE_HOST_BITS
+        facts.report.on("K8S-012", ("kubernetes", "service_prefix"), prefix=services, shortest=shortest)
+    if pods is not None and services is not None and pods.version != services.version:
+        where = ("kubernetes", "service_prefix")
+        where = where if facts.has(where) else ("kubernetes", "pod_prefix")
+        facts.report.on("K8S-013", where, services=services, pods=pods)
     if pods is not None:
         _room(facts, pods, stated)
 
@@ -83,7 +93,13 @@ def _overlap(one: Prefix, other: Prefix) -> bool:
 
 def _prefix(facts: Facts, path: Path, text: str) -> Prefix | None:
     try:
-        return ip_network(text)
+        if "/" not in text:
+            raise ValueError("no length")
+        prefix = ip_network(text)
     except ValueError:
         facts.report.on("K8S-004", path, text=text)
         return None
+    if is_special(prefix):
+        facts.report.on("K8S-011", path, prefix=prefix)
+        return None
+    return prefix

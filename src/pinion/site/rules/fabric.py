@@ -104,6 +104,7 @@ def _classes(facts: Facts) -> None:
     if not classes:
         return
     by_dscp: dict[int, str] = {}
+    by_priority: dict[int, str] = {}
     lossless = {stated.dscp >> 3: name for name, stated in classes.items() if stated.delivery is Delivery.LOSSLESS}
     for name, stated in classes.items():
         path: Path = ("traffic_classes", name, "dscp")
@@ -115,6 +116,10 @@ def _classes(facts: Facts) -> None:
             facts.report.on("CLASS-005", path, name=name, dscp=stated.dscp, limit=NETWORK_CONTROL)
         elif lossless.get(priority, name) != name:
             facts.report.on("CLASS-004", path, name=name, dscp=stated.dscp, priority=priority, other=lossless[priority])
+        elif (taken := by_priority.setdefault(priority, name)) != name and priority not in lossless:
+            facts.report.on("CLASS-008", path, name=name, dscp=stated.dscp, priority=priority, other=taken)
+        elif priority == 0 and stated.delivery is Delivery.LOSSLESS and name == "rdma":
+            facts.report.on("CLASS-009", path, name=name, dscp=stated.dscp)
         if stated.delivery is Delivery.LOSSLESS and name != "rdma":
             facts.report.on("CLASS-003", ("traffic_classes", name, "delivery"), name=name)
         if fraction(stated.share) == 0.0:

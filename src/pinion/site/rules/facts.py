@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pinion.site.allocation import Address, AddressRange, Prefix, identity_number, node_name
+from pinion.site.allocation import AddressRange, identity_number, node_name
 from pinion.site.catalog import Catalog
 from pinion.site.errors import Path, Report
+from pinion.site.internet import Address, Prefix
 from pinion.site.model import GpuServer, ManagementHost, Network, PiGroup, Site, Switch
-from pinion.site.quantities import numbers
+from pinion.site.quantities import MAXIMUM_EXPANSION, numbers
 from pinion.site.shape import Shaped
 from pinion.site.tree import Mapping as TreeMapping
 
@@ -65,6 +66,15 @@ class Facts:
         """Whether the file states something at *path*, usable or not."""
         return self._shaped.entry(path) is not None
 
+    def guessed(self, path: Path) -> bool:
+        """Whether a placeholder stands at *path*, for a value that is missing or bad and told already."""
+        return self._shaped.guessed(path)
+
+    def may_be_node(self, name: str) -> bool:
+        """Whether *name* may be a node of a group of Pis whose numbers are not known."""
+        group = name.rpartition("-")[0]
+        return group in self.stated("pis") and (group not in self.site.pis or self.guessed(("pis", group, "numbers")))
+
     # --- names -------------------------------------------------------------------------------------------------------------
 
     def stated(self, section: str) -> tuple[str, ...]:
@@ -96,9 +106,12 @@ class Facts:
             yield "gpu_servers", name, server
 
     def pis(self) -> Iterator[tuple[str, PiGroup, tuple[int, ...]]]:
-        """Every group of Pis with its numbers."""
+        """Every group of Pis with its numbers; no numbers of the groups with which the site has more nodes than a site can have."""
+        total = 0
         for name, group in self.site.pis.items():
-            yield name, group, numbers(group.numbers)
+            members = numbers(group.numbers) if total <= MAXIMUM_EXPANSION else ()
+            total += len(members)
+            yield name, group, members if total <= MAXIMUM_EXPANSION else ()
 
     def nodes(self) -> Iterator[Node]:
         """Every single device of the site."""

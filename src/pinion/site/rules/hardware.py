@@ -8,12 +8,15 @@ from typing import TypeVar
 from pinion.site.catalog import Hardware, Server
 from pinion.site.errors import Path
 from pinion.site.model import PiGroup
+from pinion.site.quantities import MAXIMUM_EXPANSION
 from pinion.site.rules.facts import Facts
 
 #: RFC 1035: a label has at most 63 characters.
 MAXIMUM_LABEL = 63
 #: A management host has one port out-of-band and one on the fabric.
 MANAGEMENT_PORTS = 2
+#: What the kinds of host and Ansible's own groups are called: one group or device called so would be taken for all of them.
+OWN_NAMES = frozenset({"all", "gpu-servers", "localhost", "management-hosts", "pis", "switches", "ungrouped"})
 
 Kind = TypeVar("Kind")
 
@@ -125,6 +128,15 @@ class _Units:
 
 
 def _names(facts: Facts) -> None:
+    _many(facts)
+    for path, name in ((("pis", name), name) for name in facts.site.pis):
+        if name in OWN_NAMES:
+            facts.report.on_key("SITE-022", path, name=name)
+    for section, name, _ in facts.named():
+        if name in OWN_NAMES:
+            facts.report.on_key("SITE-022", (section, name), name=name)
+        elif name in facts.site.pis:
+            facts.report.on_key("SITE-023", (section, name), name=name)
     first: dict[str, Path] = {}
     for node in facts.nodes():
         if len(node.name) > MAXIMUM_LABEL:
@@ -133,6 +145,17 @@ def _names(facts: Facts) -> None:
         if other != node.path:
             where = ".".join(map(str, other[:2]))
             facts.report.on_key("SITE-015", node.path[:2], name=node.name, other=where)
+
+
+def _many(facts: Facts) -> None:
+    """Report the group with which the site has more nodes than a site can have."""
+    total = 0
+    for name, _, members in facts.pis():
+        total += len(members)
+        if not members:
+            where: Path = ("pis", name, "numbers")
+            facts.report.on("SITE-024", where, name=name, limit=f"{MAXIMUM_EXPANSION:,}", total=f"{total:,}")
+            return
 
 
 def _marks(facts: Facts) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address, ip_network
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pinion.site.allocation import node_name
 from pinion.site.concerns import Base, Concerns, Firewall
 from pinion.site.errors import Path
+from pinion.site.internet import ip_address
+from pinion.site.internet import prefix as ip_network
 from pinion.site.model import Purpose
-from pinion.site.quantities import numbers, seconds
+from pinion.site.quantities import seconds
 from pinion.site.rules.facts import Facts
 
 #: Flows that the plan states itself; tests/unit/plan/test_flows.py holds this to `pinion.plan.flows`.
@@ -96,13 +97,13 @@ def _firewall(facts: Facts, stated: Firewall) -> None:
                 hint = facts.report.hint(source, networks)
                 facts.report.on("FW-003", (*path, "sources", index), name=source, hint=hint)
         for index, host in enumerate(flow.hosts):
-            if host not in hosts:
+            if host not in hosts and not facts.may_be_node(host):
                 facts.report.on("FW-004", (*path, "hosts", index), name=host, hint=facts.report.hint(host, hosts))
 
 
 def host_names(facts: Facts) -> list[str]:
     """What a flow may end at: groups of Pis, and every host by its name."""
-    nodes = (node_name(name, number) for name, group in facts.site.pis.items() for number in numbers(group.numbers))
+    nodes = (node_name(name, number) for name, _, members in facts.pis() for number in members)
     return [*facts.stated("pis"), *facts.stated("gpu_servers"), *facts.stated("management_hosts"), *nodes]
 
 
@@ -140,7 +141,9 @@ def _identity(facts: Facts, stated: Concerns) -> None:
         facts.report.on_key("CA-001", ("concerns", "site_ca"))
     if stated.identity is None:
         return
-    if stated.identity.authority is None and stated.site_ca is None:
+    # One that was refused for its shape is stated all the same.
+    named = any(map(facts.has, (("concerns", "identity", "authority"), ("concerns", "site_ca"))))
+    if not named:
         facts.report.on_key("CA-002", ("concerns", "identity"))
     if stated.identity.authority is not None and stated.site_ca is not None:
         facts.report.on("CA-003", ("concerns", "identity", "authority"), url=stated.identity.authority)

@@ -30,9 +30,8 @@ def check(facts: Facts) -> None:
 
 def _unusable(facts: Facts, name: str) -> bool:
     """Whether the file does state *name*, in an entry that has a mistake of its own."""
-    groups = set(facts.stated("pis")) - set(facts.site.pis)
     named = {*facts.stated("management_hosts"), *facts.stated("gpu_servers")}
-    return name in named or name.rpartition("-")[0] in groups
+    return name in named or facts.may_be_node(name)
 
 
 def _needed(site: Site, name: str) -> Iterator[tuple[str, str]]:

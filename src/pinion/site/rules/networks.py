@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network
 
-from pinion.site.allocation import Address, AddressRange, Prefix, gateway, last_host
+from pinion.site.allocation import AddressRange, gateway, last_host
 from pinion.site.errors import Path
+from pinion.site.internet import Address, Prefix, ip_address
+from pinion.site.internet import prefix as ip_network
 from pinion.site.model import Network, Purpose
 from pinion.site.rules.facts import Facts, Subnet
 
@@ -16,6 +18,9 @@ MAXIMUM_VLAN_NAME = 32
 FACTORY_VLAN = 1
 #: Prefixes longer than these hold no useful number of hosts.
 LONGEST = {4: 30, 6: 126}
+#: RFC 6890, RFC 4291: this network, loopback, link-local, multicast, reserved; unspecified and loopback, mapped, link-local, multicast.
+_SPECIAL_4 = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")))
+_SPECIAL_6 = tuple(map(IPv6Network, ("::/127", "::ffff:0:0/96", "fe80::/10", "ff00::/8")))
 
 
 def check(facts: Facts) -> None:
@@ -81,7 +86,7 @@ def _prefix(facts: Facts, path: Path, text: str) -> Prefix | None:
         and ip_address(text.partition("/")[0]) != prefix.network_address
     ):
         facts.report.on("NET-008", path, text=text, prefix=prefix)
-    if prefix.is_multicast or prefix.is_loopback or prefix.is_unspecified or prefix.is_link_local or _reserved(prefix):
+    if is_special(prefix):
         facts.report.on("NET-009", path, text=text)
         return None
     if prefix.prefixlen > LONGEST[prefix.version] or prefix.prefixlen < 8:
@@ -90,9 +95,14 @@ def _prefix(facts: Facts, path: Path, text: str) -> Prefix | None:
     return prefix
 
 
-def _reserved(prefix: Prefix) -> bool:
-    """0.0.0.0/8 and 240.0.0.0/4 (RFC 6890): no host may have an address there."""
-    return prefix.version == 4 and (int(prefix.network_address) >> 24 == 0 or int(prefix.network_address) >> 28 == 15)
+def is_special(prefix: Prefix) -> bool:
+    """Whether no host may have an address of *prefix*, or only on one link.
+
+    Multicast, loopback and link-local prefixes, and 0.0.0.0/8 and 240.0.0.0/4 (RFC 6890); what holds one of them is one too.
+    """
+    if prefix.version == 4:
+        return any(prefix.overlaps(special) for special in _SPECIAL_4)
+    return any(prefix.overlaps(special) for special in _SPECIAL_6)
 
 
 def _overlaps(facts: Facts) -> None:

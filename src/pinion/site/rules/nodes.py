@@ -9,6 +9,7 @@ from pinion.site.errors import Path
 from pinion.site.model import GpuServer, PiGroup
 from pinion.site.node_concerns import EVICTED_BELOW, CpuIsolation, EdgeCluster, Joining, KubeNode, PiBoot
 from pinion.site.quantities import fraction, seconds
+from pinion.site.rules import mig
 from pinion.site.rules.facts import Facts
 
 PI_CONCERNS = ("pi_boot", "pi_tuning", "power_thermal", "accelerator", "model_store", "edge_runtime", "edge_cluster")
@@ -50,6 +51,8 @@ def check(facts: Facts) -> None:
         _rings(facts, stated.nic_tuning.ring)
     if stated.gpu_driver is not None and stated.gpu_driver.mig and stated.gpu_driver.mps is not None:
         facts.report.on("NODE-014", ("concerns", "gpu_driver", "mps"))
+    if stated.gpu_driver is not None:
+        mig.check(facts, stated.gpu_driver)
     if stated.kube_node is not None:
         _kube_node(facts, stated.kube_node)
     if stated.edge_cluster is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from ipaddress import ip_address
 
 from pinion.site.concerns import PackageSource
 from pinion.site.errors import Path
+from pinion.site.internet import ip_address
 from pinion.site.rules.facts import Facts
 from pinion.site.rules.hosts import host_names
 from pinion.site.rules.rollout import KINDS
@@ -19,7 +19,7 @@ MOST_NAME_SERVERS = 3
 _PUBLIC_KEY, _PACKET, _NEW_FORMAT = 6, 0x80, 0x40
 _ARMOUR = re.compile(
     r"-----BEGIN PGP PUBLIC KEY BLOCK-----\n(?:[A-Za-z]+: .*\n)*\n(?P<body>(?:[A-Za-z0-9+/]+=*\n)+)"
-    r"(?:=[A-Za-z0-9+/]{4}\n)?-----END PGP PUBLIC KEY BLOCK-----"
+    r"(?:=(?P<sum>[A-Za-z0-9+/]{4})\n)?-----END PGP PUBLIC KEY BLOCK-----"
 )
 
 _Had = dict[tuple[str, str, str], list[tuple[str, frozenset[str]]]]
@@ -38,7 +38,7 @@ def check(facts: Facts) -> None:
         _folders(facts, path, source)
         known = [*KINDS, *host_names(facts)]
         for index, host in enumerate(source.hosts):
-            if host not in known:
+            if host not in known and not facts.may_be_node(host):
                 hint = facts.report.hint(host, known)
                 facts.report.on("BASE-012", (*path, "hosts", index), name=host, hint=hint)
         _twice(facts, path, source, had)
@@ -79,9 +79,21 @@ def mistake(written: str) -> str | None:
         packets = base64.b64decode(match["body"].replace("\n", ""), validate=True)
     except (binascii.Error, ValueError):
         return "what is in the block is not base64"
+    if match["sum"] is not None and base64.b64decode(match["sum"]) != _checksum(packets):
+        return "its checksum says that the block was changed or cut off; export it again"
     head = packets[0]
     kind = head & 0x3F if head & _NEW_FORMAT else head >> 2 & 0xF
     return None if head & _PACKET and kind == _PUBLIC_KEY else "what is in the block is no public key"
+
+
+def _checksum(packets: bytes) -> bytes:
+    """The CRC-24 at the end of an ASCII form (RFC 9580, 6.1)."""
+    found = 0xB704CE
+    for byte in packets:
+        found ^= byte << 16
+        for _ in range(8):
+            found = found << 1 ^ (0x1864CFB if found & 0x800000 else 0)
+    return (found & 0xFFFFFF).to_bytes(3, "big")
 
 
 def _folders(facts: Facts, path: Path, source: PackageSource) -> None:

@@ -52,7 +52,7 @@ class _Panel:
         }
         self._used: dict[tuple[str, str], _Use] = {}
         self._clashes: set[tuple[str, str]] = set()
-        self._kept: list[tuple[str, str, str]] = []
+        self._kept: list[tuple[str, str, _Use]] = []
         #: network -> the switches that have a host of it
         self.reach: dict[str, set[str]] = {}
 
@@ -100,16 +100,37 @@ class _Panel:
             self._facts.report.on("PORT-006", path, owner=owner, count=len(named.ports), port=example)
         self.plug(path, named.switch, [(named.ports[0], owner)], far, network)
 
-    def keep(self, ports: SwitchPorts, group: str) -> None:
-        """Remember that *ports* are kept for the numbers that *group* may get."""
-        self._kept += [(ports.switch, port, group) for port in ports.ports]
+    def keep(self, path: Path, ports: SwitchPorts, group: str) -> None:
+        """Remember that *ports*, stated at *path*, are kept for the numbers that *group* may get."""
+        self._kept += [(ports.switch, port, _Use(group, path)) for port in ports.ports]
 
     def kept(self) -> None:
-        """Report every port that is kept for a group and used by something else."""
+        """Report every port that is kept for a group and is none, belongs to another group, or is used by something else."""
+        first: dict[tuple[str, str], _Use] = {}
+        told: set[tuple[str, Path]] = set()
         for switch, port, group in self._kept:
             use = self._used.get((switch, port))
-            if use is not None and use.path[:2] != ("pis", group) and (switch, port) not in self._clashes:
-                self._facts.report.on("PORT-016", use.path, switch=switch, port=port, owner=use.owner, group=group)
+            other = first.setdefault((switch, port), group)
+            if use is not None:
+                if use.path[:2] != ("pis", group.owner) and (switch, port) not in self._clashes:
+                    said = {"switch": switch, "port": port, "owner": use.owner, "group": group.owner}
+                    self._facts.report.on("PORT-016", use.path, **said)
+                continue
+            code, said = self._not_kept(switch, port, group, other)
+            if code is not None and (code, group.path) not in told:
+                told.add((code, group.path))
+                self._facts.report.on(code, group.path, switch=switch, port=port, **said)
+
+    def _not_kept(self, switch: str, port: str, group: _Use, other: _Use) -> tuple[str | None, dict[str, str]]:
+        """Why *port*, which no node uses yet, cannot be kept for *group*."""
+        model = self._models.get(switch)
+        if model is not None and port == model.management_port.name:
+            return "PORT-014", {"owner": group.owner}
+        if model is not None and port not in self._speeds[switch]:
+            return "PORT-002", {"model": model.model, "ports": ", ".join(each.names for each in model.ports)}
+        if other.path[:2] != group.path[:2]:
+            return "PORT-017", {"group": group.owner, "other": other.owner}
+        return None, {}
 
 
 def _speeds(speeds: Iterable[int]) -> str:
@@ -175,7 +196,7 @@ def _pis(facts: Facts, panel: _Panel, name: str, group: PiGroup, members: tuple[
         if position < len(ports.ports)
     ]
     panel.plug(path, ports.switch, given, far, group.network)
-    panel.keep(ports, name)
+    panel.keep(path, ports, name)
 
 
 # --- links between switches -----------------------------------------------------------------------------------------------
