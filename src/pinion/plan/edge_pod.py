@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pinion.plan.edge_units import DRAIN
+
 #: Where the kubelet looks for pods that its own host states. In memory: after a boot a pod is placed when its model was checked.
 PODS = "/run/pinion-pods"
 NAME = "edge-runtime"
@@ -21,6 +23,9 @@ _SYSTEM = {
 }
 #: Seconds between two looks at a runtime that starts.
 _LOOK = 2
+#: Seconds between two looks at one that runs, and how many in a row it may miss: a drain refuses the kubelet too, which must not end it.
+_ALIVE = 10
+_MISSED = DRAIN // _ALIVE + 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ def pod(runtime: Runtime, labels: Mapping[str, str]) -> dict[str, object]:
         },
         "startupProbe": {**answers, "periodSeconds": _LOOK, "failureThreshold": runtime.start // _LOOK},
         "readinessProbe": {**answers, "periodSeconds": 5},
-        "livenessProbe": {**answers, "periodSeconds": 10, "failureThreshold": 3},
+        "livenessProbe": {**answers, "periodSeconds": _ALIVE, "failureThreshold": _MISSED},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

@@ -23,7 +23,7 @@ DRAIN_PROGRAM = "edge_drain"
 START = 180
 #: Seconds that requests under way have to end when it is stopped: 200 tokens at the slowest decode of a 3B model in the hardware figures
 #: take longer, but a reboot or a new model must not wait for ever.
-_DRAIN = 30
+DRAIN = 30
 
 
 def _serve(model: str | None) -> str:
@@ -49,10 +49,10 @@ def pod_service(settings: EdgeRuntime, url: str, model: str) -> str:
             "# Started means that it answers.",
             f"ExecStartPost={program_path(HEALTH_PROGRAM)} --wait {START} {url}",
             f"TimeoutStartSec={START + 20}s",
-            "# Whether all had their answer or not: the pod goes.",
+            "# Whether all had their answer or not: the pod goes. Nobody is let in while it ends, and a failure of either is the unit's.",
             f"ExecStop=-{_drain(url)}",
             f"ExecStop={program} remove",
-            f"ExecStopPost=-{program_path(DRAIN_PROGRAM)} --end",
+            f"ExecStopPost={program_path(DRAIN_PROGRAM)} --end",
             "TimeoutStopSec=60s",
             "Restart=on-failure",
             "RestartSec=5s",
@@ -62,7 +62,7 @@ def pod_service(settings: EdgeRuntime, url: str, model: str) -> str:
 
 def _drain(url: str) -> str:
     """A command that lets in nobody new and waits for those who are being answered."""
-    return f"{program_path(DRAIN_PROGRAM)} --for {_DRAIN} {url}"
+    return f"{program_path(DRAIN_PROGRAM)} --for {DRAIN} {url}"
 
 
 def service(settings: EdgeRuntime, command: str, engine: list[str], url: str, model: str | None) -> str:
@@ -87,8 +87,9 @@ def service(settings: EdgeRuntime, command: str, engine: list[str], url: str, mo
             *engine,
             "# Whoever stops it, also the system on its way down: nobody new is let in (by root), and who is being answered has a while.",
             f"ExecStop=-+{_drain(url)}",
-            f"ExecStopPost=-+{program_path(DRAIN_PROGRAM)} --end",
-            f"TimeoutStopSec={_DRAIN + 5}s",
+            "# Where that fails the unit has failed, and says so.",
+            f"ExecStopPost=+{program_path(DRAIN_PROGRAM)} --end",
+            f"TimeoutStopSec={DRAIN + 5}s",
             "Restart=always",
             "RestartSec=5s",
             "NoNewPrivileges=yes",

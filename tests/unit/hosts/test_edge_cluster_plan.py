@@ -236,6 +236,19 @@ def test_a_pod_runs_what_the_service_runs_and_may_take_as_much(settings: dict[st
     assert {f"--host {probe['host']}" in line for probe in probes} == {True}
 
 
+def test_the_kubelet_does_not_end_a_pod_that_is_being_drained() -> None:
+    """Its probes are refused then as everybody is: it must not lose patience before the drain's time is over."""
+    joined = runtimes()[0]
+    (drain,) = [
+        line.split()
+        for line in file(joined, f"/etc/systemd/system/{SERVICE}").content.splitlines()
+        if line.startswith("ExecStop=-")
+    ]
+    (container,) = pod(joined)["spec"]["containers"]
+    probe = container["livenessProbe"]
+    assert (probe["failureThreshold"] - 1) * probe["periodSeconds"] > float(drain[drain.index("--for") + 1])
+
+
 def test_a_pod_is_fenced_in() -> None:
     found = pod(runtimes()[0])
     spec = found["spec"]

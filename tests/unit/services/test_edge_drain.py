@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pinion.services.node_programs import edge_drain
+from pinion.services.node_programs import edge_drain, edge_pod
 
 PORT = 8080
 #: Run in the namespace: the test called argv[1] of this file.
@@ -103,6 +103,26 @@ def whole(*, metrics: bool = True) -> None:
     assert ask("/health") == "ok"
 
 
+def beside_kube_proxy() -> None:
+    """Which takes the bit of its mark off all that leaves, this program's packets to its own host too: its KUBE-POSTROUTING."""
+    changed = "meta mark & 0x4000 == 0x4000 meta mark set meta mark ^ 0x4000"
+    hook = "type filter hook postrouting priority srcnat; policy accept;"
+    table = f"table ip kube_proxy {{\n chain postrouting {{\n  {hook}\n  {changed}\n }}\n}}\n"
+    assert edge_drain.nft("-f", "-", given=table) is None
+    whole()
+
+
+def a_pod_on_its_way_down() -> None:
+    """It listens until the kubelet has ended it, whoever is kept out meanwhile."""
+    Runtime()
+    assert edge_drain.drain(f"http://127.0.0.1:{PORT}/health", 20.0) == 0
+    assert refused()
+    assert edge_pod.listens("127.0.0.1", PORT)
+    assert not edge_pod.listens("127.0.0.2", PORT)
+    assert not edge_pod.listens("127.0.0.1", PORT + 1)
+    edge_drain.end()
+
+
 def without_metrics() -> None:
     whole(metrics=False)
 
@@ -126,7 +146,9 @@ def nobody_there() -> None:
 @pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("nft") is None, reason="a network namespace and its rules need root and nft(8)"
 )
-@pytest.mark.parametrize("name", ["whole", "without_metrics", "bounded", "nobody_there"])
+@pytest.mark.parametrize(
+    "name", ["whole", "without_metrics", "beside_kube_proxy", "a_pod_on_its_way_down", "bounded", "nobody_there"]
+)
 def test_nobody_new_is_let_in_and_who_is_being_answered_gets_the_answer(name: str) -> None:
     tests = Path(__file__).parents[2]
     inside = [sys.executable, "-c", INSIDE, name, str(tests)]
@@ -155,6 +177,16 @@ def test_where_nobody_can_be_kept_out_that_is_told(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("PATH", str(tmp_path))
     assert edge_drain.main(["--for", "1", "http://127.0.0.1:9/health"]) == 0, "there is nobody to wait for"
     assert edge_drain.nft("list", "ruleset") == "no such family"
+
+
+def test_a_rule_that_cannot_be_taken_away_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "nft").write_text("#!/bin/sh\necho 'device busy' >&2\nexit 1\n")
+    (tmp_path / "nft").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert edge_drain.main(["--end"]) == 1
+    assert capsys.readouterr().err == "new requests may still be kept out: device busy\n"
 
 
 @pytest.mark.parametrize("words", [[], ["--end", "http://127.0.0.1/"]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -90,3 +91,24 @@ def test_it_is_gone_when_nobody_listens_any_more(config: Path, monkeypatch: pyte
         assert run(config, "remove") == 0
     assert run(config, "remove", "--check") == 0
     assert run(config, "remove") == 0, "gone already"
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::"])
+def test_who_listens_everywhere_listens_at_the_address_too(address: str) -> None:
+    with socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET) as server:
+        assert edge_pod.listens("127.0.0.1", server.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("words", "address"),
+    [
+        ((192, 168, 101, 10), "192.168.101.10"),
+        ((0xFD, *[0] * 14, 1), "fd00::1"),
+        ((*[0] * 10, 255, 255, 192, 168, 101, 10), "192.168.101.10"),
+    ],
+)
+def test_addresses_are_as_the_kernel_writes_them(words: tuple[int, ...], address: str) -> None:
+    """Words of 32 bits in the processor's order, an IPv4 address in IPv6's words too."""
+    raw = bytes(words)
+    told = "".join(f"{int.from_bytes(raw[at : at + 4], sys.byteorder):08X}" for at in range(0, len(raw), 4))
+    assert str(edge_pod.decoded(told)) == address

@@ -4,7 +4,7 @@
 New connections to the port of URL are refused at once (TCP reset), for hosts and for this one; those that there are go on. The program
 ends when the runtime says that it is answering nobody (requests_processing and requests_deferred of its /metrics; where it has none, when
 nobody is connected), when it is gone, or after SECONDS. --end lets them in again. A boot does too: the rule is in memory only.
-Exit: 0 nobody is being answered (or they are let in again), 1 the time is over or nobody can be kept out, 2 could not work.
+Exit: 0 nobody is being answered (or they are let in again), 1 the time is over, or nobody can be kept out or let in, 2 could not work.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import urllib.parse
 from pathlib import Path
 
 TABLE = "inet pinion_drain"
-#: Of packets of this program's own, which are let in.
-MARK = 0x70696E
+#: Of packets of this program's own, which are let in: these bits alone. Others change theirs on the way: kube-proxy takes off 0x4000.
+MARK, MARK_BITS = 0x6E, 0xFF
 #: Seconds between two looks. A server that is deep in a prompt answers late: that is an answer under way.
 PAUSE = 0.25
 #: Linux include/net/tcp_states.h, as /proc/net/tcp has it.
@@ -56,13 +56,16 @@ def rules(port: int) -> str:
     return (
         f"add table {TABLE}\ndelete table {TABLE}\ntable {TABLE} {{\n chain input {{\n"
         "  type filter hook input priority filter - 10; policy accept;\n"
-        f"  tcp dport {port} ct state new meta mark != {MARK:#x} reject with tcp reset\n }}\n}}\n"
+        f"  tcp dport {port} ct state new meta mark & {MARK_BITS:#x} != {MARK:#x} reject with tcp reset\n }}\n}}\n"
     )
 
 
-def end() -> None:
-    """Let them in again, if they are not."""
-    nft("-f", "-", given=f"add table {TABLE}\ndelete table {TABLE}\n")
+def end() -> int:
+    """Let them in again, if they are not; 1 when that failed, which is told."""
+    kept = nft("-f", "-", given=f"add table {TABLE}\ndelete table {TABLE}\n")
+    if kept is not None:
+        print(f"new requests may still be kept out: {kept}", file=sys.stderr)
+    return int(kept is not None)
 
 
 def under_way(host: str, port: int, patience: float) -> int:
@@ -129,8 +132,7 @@ def main(arguments: list[str]) -> int:
         parser.error("either a URL or --end")
     try:
         if options.end:
-            end()
-            return 0
+            return end()
         return drain(options.url, options.seconds)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         print(f"edge-drain: {error}", file=sys.stderr)
