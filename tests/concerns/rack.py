@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,8 +130,16 @@ class ConcernsRack(ServingRack):
         words = [word for option in ("BatchMode=yes", "IdentitiesOnly=yes", known, *options) for word in ("-o", option)]
         address = f"{user}@{self.host(name).address}"
         login = self.inside_command("ssh", *words, "-i", str(self.folder / key), address, "sudo -n id -u")
-        done = subprocess.run(login, env=self.environment, capture_output=True, text=True, check=False)
-        return done.stdout.strip() == "0"
+        deadline = time.monotonic() + 120
+        while True:
+            done = subprocess.run(login, env=self.environment, capture_output=True, text=True, check=False)
+            if done.stdout.strip() == "0":
+                return True
+            if "Permission denied" in done.stderr:
+                return False
+            # sshd_config(5), PerSourcePenalties: after some refused logins the address is not heard for a while
+            assert time.monotonic() < deadline, done.stderr
+            time.sleep(2)
 
     def reaches_port(self, source: str, target: str, port: int) -> bool:
         """Whether *source* can open *port* of *target*."""
