@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import subprocess
@@ -16,6 +15,7 @@ from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.lab.cluster.standalone import StandaloneCluster
 from pinion.lab.state import cache_root
 
+PODS = ("bare", "owned", "scratch", "of-daemons", "ended")
 NODE, NAMESPACE, POD = (kind_of(kind) for kind in ("Node", "Namespace", "Pod"))
 
 
@@ -61,68 +61,67 @@ def test_what_somebody_else_cordoned_is_not_ours(cluster: StandaloneCluster, api
 
 
 @pytest.fixture
-def pods(api: ClusterClient, node: str) -> Iterator[dict[str, str]]:
-    """Pods on the node: of nobody, of an owner, with scratch data, of a DaemonSet, and one that has ended."""
+def pods(cluster: StandaloneCluster, api: ClusterClient, node: str) -> Iterator[str]:
+    """The namespace of pods on the node: of nobody, of an owner, with scratch data, of a DaemonSet, and one that has ended."""
     space = f"hold-{secrets.token_hex(4)}"
     api.apply(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}, manager="tests")
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": space}}
+    about = {"namespace": space}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", **about}}
     api.apply(kind_of("ServiceAccount"), account, manager="tests")
-    labels = {"app": "d"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
-    daemons = {"selector": {"matchLabels": labels}, "template": template}
-    about = {"name": "o", "namespace": space}
-    api.apply(
-        kind_of("DaemonSet"),
-        {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": about, "spec": daemons},
-        manager="tests",
-    )
+    containers, labels = [{"name": "c", "image": "none"}], {"app": "d"}
+    stated = {
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
+        "updateStrategy": {"type": "OnDelete"},
+    }
+    body = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "o", **about}, "spec": stated}
+    made = api.apply(kind_of("DaemonSet"), body, manager="tests")
+    # The garbage collector takes pods whose owner it knows to be gone; of a kind that nobody serves it cannot know.
+    somebody = {
+        "apiVersion": "tests.example/v1",
+        "kind": "Gang",
+        "name": "o",
+        "uid": str(uuid.uuid4()),
+        "controller": True,
+    }
+    daemons = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "name": "o",
+        "uid": made["metadata"]["uid"],
+        "controller": True,
+    }
     scratch = [{"name": "work", "emptyDir": {}}]
-    for name, owner, volumes in (
-        ("bare", None, []),
-        ("owned", "ReplicaSet", []),
-        ("scratch", "ReplicaSet", scratch),
-        ("of-daemons", "DaemonSet", scratch),
-        ("ended", None, scratch),
+    for name, owners, volumes in (
+        ("bare", [], []),
+        ("owned", [somebody], []),
+        ("scratch", [somebody], scratch),
+        ("of-daemons", [daemons], scratch),
+        ("ended", [], scratch),
     ):
-        owners = [{"apiVersion": "apps/v1", "kind": owner, "name": "o", "uid": str(uuid.uuid4()), "controller": True}]
-        body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": space, **({"ownerReferences": owners} if owner else {})},
-            "spec": {
-                "nodeName": node,
-                # nobody is there to end it
-                "terminationGracePeriodSeconds": 0,
-                "automountServiceAccountToken": False,
-                "containers": [{"name": "c", "image": "none"}],
-                "volumes": volumes,
-            },
+        spec = {
+            "nodeName": node,
+            # nobody is there to end it
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "containers": containers,
+            "volumes": volumes,
         }
-        api.apply(POD, body, manager="tests")
-    kubectl_patch = [
-        "patch",
-        "pod",
-        "ended",
-        "-n",
-        space,
-        "--subresource=status",
-        "--type=merge",
-        "-p",
-        '{"status":{"phase":"Succeeded"}}',
-    ]
-    yield {"space": space, "patch": json.dumps(kubectl_patch)}
-    for name in ("bare", "owned", "scratch", "of-daemons", "ended"):
-        if (left := api.get(POD, space, name)) is not None:
-            api.delete(POD, space, name, uid=left["metadata"]["uid"])
+        mine = labels if owners == [daemons] else {}
+        metadata = {"name": name, **about, "ownerReferences": owners, "labels": mine}
+        api.apply(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, manager="tests")
+    ended = ("patch", "pod", "ended", "-n", space, "--subresource=status", "-p", '{"status":{"phase":"Succeeded"}}')
+    subprocess.run(["kubectl", "--kubeconfig", str(cluster.kubeconfig), *ended], check=True, capture_output=True)
+    yield space
+    for kind, name in ((kind_of("DaemonSet"), "o"), *((POD, name) for name in PODS)):
+        if (left := api.get(kind, space, name)) is not None:
+            api.delete(kind, space, name, uid=left["metadata"]["uid"])
 
 
 def test_what_would_be_lost_is_named_and_nothing_is_touched_until_that_is_allowed(
-    cluster: StandaloneCluster, api: ClusterClient, node: str, pods: dict[str, str]
+    cluster: StandaloneCluster, api: ClusterClient, node: str, pods: str
 ) -> None:
-    config, space = cluster.kubeconfig, pods["space"]
-    subprocess.run(
-        ["kubectl", "--kubeconfig", str(config), *json.loads(pods["patch"])], check=True, capture_output=True
-    )
+    config, space = cluster.kubeconfig, pods
     lost = (
         f"pod {space}/bare: no controller starts it again",
         f"pod {space}/scratch: what is in its volumes work (emptyDir)",
