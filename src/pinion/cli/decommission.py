@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import click
@@ -28,6 +27,7 @@ from pinion.bringup.leaving_site import LiveMeans
 from pinion.bringup.programs import ProgramMissingError
 from pinion.bringup.stack_environment import StackError
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, host_of, load_or_exit
+from pinion.cli.asking import confirm
 from pinion.cli.console import new_console
 from pinion.drivers.identity.place import AuthorityError
 from pinion.plan import Plan
@@ -120,7 +120,7 @@ def decommission(
         means = LiveMeans(repository(), plan, access_of(repository(), plan.site), path, tell)
         found = survey(plan, host, wish, means, notes)
         _show(plan, host, wish, found, err=as_json)
-        _ask(node, yes=yes)
+        confirm(f"decommission {node}", yes=yes)
         result = carry_out(plan, host, wish, found, means, notes, lambda step, said: tell(f"{step:<12} {said}"))
     except NotReadyError as error:
         click.echo(str(error), err=True)
@@ -168,18 +168,6 @@ def _show(plan: Plan, host: HostPlan, wish: Wish, found: Survey, *, err: bool) -
     lines += [f"  stack, other {change}" for change in others]
     for line in lines:
         click.echo(line, err=err)
-
-
-def _ask(node: str, *, yes: bool) -> None:
-    """Have a person's word that this node is meant."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        click.echo(f"nobody to ask: say --yes to decommission {node}; nothing was touched", err=True)
-        raise SystemExit(COULD_NOT_RUN)
-    if not click.confirm(f"decommission {node}?", err=True):
-        click.echo("nothing was touched", err=True)
-        raise SystemExit(PROBLEM)
 
 
 def _as_json(plan: Plan, node: str, result: Result, left: tuple[str, ...]) -> dict[str, object]:

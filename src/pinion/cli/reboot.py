@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pinion.bringup.rollout import Rollout, roll_out
 from pinion.bringup.stack_environment import StackError
 from pinion.bringup.verification import host_verifier
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
+from pinion.cli.asking import confirm
 from pinion.cli.hosts import chosen
 from pinion.cli.rollout_progress import ScreenProgress
 from pinion.drivers.hosts.inventory import login
@@ -136,7 +136,7 @@ def command(
             hosts, due, means, host_verifier(plan, login(), settle=SETTLE, tell=tell), tell, patience, not no_drain
         )
         refuse_losses(work.losses(list(due)), allowed=lose_pods)
-        _ask(due, yes=yes)
+        confirm(f"reboot {len(due)} hosts", yes=yes or not due)
         well, unwell = work.take_up([name for name in running if name not in due])
         for name in well:
             tell(f"{name}: uncordoned; an earlier run had rebooted it")
@@ -188,18 +188,6 @@ def _show(due: Mapping[str, Running], unreached: Mapping[str, str]) -> None:
         click.echo(f"{name}: cannot be asked: {said}", err=True)
     if not due and not unreached:
         click.echo("nothing waits for a reboot", err=True)
-
-
-def _ask(due: Mapping[str, Running], *, yes: bool) -> None:
-    """Have a person's word."""
-    if yes or not due:
-        return
-    if not sys.stdin.isatty():
-        click.echo("nobody to ask: say --yes to reboot them; nothing was touched", err=True)
-        raise SystemExit(COULD_NOT_RUN)
-    if not click.confirm(f"reboot {len(due)} hosts?", err=True):
-        click.echo("nothing was touched", err=True)
-        raise SystemExit(PROBLEM)
 
 
 def _end(

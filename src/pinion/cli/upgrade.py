@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import secrets
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -21,6 +20,7 @@ from pinion.bringup.stack_environment import StackError
 from pinion.bringup.upgrade import RemotePackages, Request, Upgraded, Upgrades, survey
 from pinion.bringup.verification import host_verifier
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
+from pinion.cli.asking import confirm
 from pinion.cli.hosts import chosen
 from pinion.cli.reboot import LOSE_PODS, SETTLE, LiveMeans, kubeconfig_of, refuse_losses
 from pinion.cli.rollout_progress import ScreenProgress
@@ -120,7 +120,7 @@ def command(
             hosts, due, means, host_verifier(plan, login(), settle=SETTLE, tell=tell), tell, patience, not no_drain
         )
         refuse_losses(reboots.losses(list(due)), allowed=lose_pods)
-        _ask(len(due), yes=yes)
+        confirm(f"change {len(due)} hosts", yes=yes or not due)
         well, unwell = reboots.take_up([name for name in running if name not in due])
         for name in well:
             tell(f"{name}: uncordoned; an earlier run had upgraded it")
@@ -168,18 +168,6 @@ def _show_left(name: str, said: Upgraded) -> None:
         click.echo(f"{name}: stay, since other packages would have to go: {', '.join(said.kept_back)}", err=True)
     for package, why in said.refused.items():
         click.echo(f"{name}: {package} stays: {why}", err=True)
-
-
-def _ask(hosts: int, *, yes: bool) -> None:
-    """Have a person's word."""
-    if yes or not hosts:
-        return
-    if not sys.stdin.isatty():
-        click.echo("nobody to ask: say --yes to do it; nothing was touched", err=True)
-        raise SystemExit(COULD_NOT_RUN)
-    if not click.confirm(f"change {hosts} hosts?", err=True):
-        click.echo("nothing was touched", err=True)
-        raise SystemExit(PROBLEM)
 
 
 def _end(

@@ -219,7 +219,7 @@ def test_a_check_names_what_would_become_newer_and_changes_nothing(hosts: Path) 
         assert line in result.stderr.splitlines()
     refused = command("--no-drain", "--limit", "pi-01")
     assert refused.exit_code == 2
-    assert "nobody to ask: say --yes to do it; nothing was touched" in refused.output
+    assert "nobody to ask: say --yes to change 1 hosts; nothing was touched" in refused.output
 
 
 def test_a_run_that_no_host_has_is_named(hosts: Path) -> None:
