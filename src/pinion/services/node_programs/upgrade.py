@@ -2,7 +2,8 @@
 """Bring the packages of this host to the newest that its archives have, and back: upgrade [--check] [--back] REQUEST.
 
 REQUEST is JSON: `run` names this run; `newest` is for each package that may not become newer than something else (a kubelet than its API
-server) the newest minor version that it may have, as "1.34", or null where nobody knows it: then that of what is installed; with `one_way` packages are upgraded even when there is no way back for them.
+server) the newest minor version that it may have, as "1.34", or null where nobody knows it: then that of what is installed; with `one_way`
+packages are upgraded even when there is no way back for them.
 
 Packages are never removed by an upgrade, and configuration files stay as they are. Before anything changes, each package that will is kept
 as it is (from the archive, or packed again from what is installed) in `KEPT`/RUN, for --back; those of former runs go then. It may be
