@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from unit.hosts.sites import LAB, planned
 
 from pinion.bringup.authority_host import fetch_database, place_database
 from pinion.bringup.host_shell import HostRefusedError
 from pinion.bringup.refusing import another_token_key, await_key, refuse
-from pinion.cli import main
 from pinion.drivers.hosts.answers import HostResult
 from pinion.drivers.hosts.inventory import Login
 from pinion.drivers.identity import backup as backups
@@ -294,28 +292,6 @@ def test_a_passphrase_is_long_and_its_owners_alone(tmp_path: Path) -> None:
         passphrase_in(path)
     with pytest.raises(AuthorityError, match="No such file"):
         passphrase_in(tmp_path / "nowhere")
-
-
-def test_the_commands_ask_for_a_passphrase_before_they_touch_anything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PINION_AUTHORITY", str(tmp_path / "authorities"))
-    Authority(tmp_path / "authorities" / "lab").make("lab", DOMAIN, NETWORKS)
-    (tmp_path / "ssh").write_text(f"#!/bin/sh\necho asked >>{tmp_path}/asked\nexit 255\n")
-    (tmp_path / "ssh").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    short = tmp_path / "short"
-    short.touch(mode=0o600)
-    for words in (["backup"], ["restore"]):
-        result = CliRunner().invoke(
-            main, ["identity", *words, "lab", str(tmp_path / "file"), "--passphrase-file", str(short)]
-        )
-        assert result.exit_code == 2
-        assert "15 are the least" in result.output
-        assert (
-            "--passphrase-file" in CliRunner().invoke(main, ["identity", *words, "lab", str(tmp_path / "file")]).output
-        )
-    assert not (tmp_path / "asked").exists()
 
 
 def test_a_host_without_a_database_says_so_and_step_ca_is_started_again(site: Site) -> None:
