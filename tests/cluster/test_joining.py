@@ -261,6 +261,11 @@ def test_a_node_that_left_renews_nothing_and_does_not_come_back(joined: Standalo
         assert refusal in as_node(joined, left, "annotate", "node", left, "still=here")
         assert refusal in says_of_itself(joined, left, RUNNING)
         kubectl(joined, "delete", "node", left)
+        # what it may yet: read what every node may, and no Secret, as it has no pods
+        kubectl(joined, "create", "secret", "generic", "of-a-pod")
+        assert "forbidden" in as_node(joined, left, "get", "secret", "of-a-pod").lower()
+        assert "kubernetes" in as_node(joined, left, "get", "services")
+        kubectl(joined, "delete", "secret", "of-a-pod")
         # who stays is a node, and renews its certificate without anybody
         assert "created" in as_node(joined, stays, "create", "-f", "-", given=registers[stays])
         assert '"phase":"Running"' in says_of_itself(joined, stays, RUNNING)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from power_cut import cut
 from unit.hosts.sites import LAB, planned
 
 from pinion.bringup.authority_host import fetch_database, place_database
@@ -276,6 +277,26 @@ def test_who_has_the_file_and_not_the_passphrase_has_nothing(tmp_path: Path) -> 
     with pytest.raises(AuthorityError, match="another passphrase"):
         read(file, "rack", PASSPHRASE + b"s")
     assert read(file, "rack", PASSPHRASE).files == kept.files
+
+
+def test_killed_while_it_is_written_a_backup_is_the_old_one_or_the_new(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    authority.make("rack", DOMAIN, NETWORKS)
+    folder, scratch = tmp_path / "safe", tmp_path / "scratch"
+    folder.mkdir()
+    scratch.mkdir()
+    file = folder / "rack"
+    old, new = (collect(authority, "rack", database, YESTERDAY) for database in (b"old", b"new"))
+    keep(old, file, PASSPHRASE)
+    at, seen = 0, set()
+    while cut(lambda: keep(new, file, PASSPHRASE), folder, at, scratch):
+        seen.add(read(file, "rack", PASSPHRASE).database)
+        keep(old, file, PASSPHRASE)
+        assert [path.name for path in folder.iterdir()] == ["rack"], f"cut at {at}: nothing half written is left"
+        at += 1
+    assert at > 1, "steps were counted"
+    assert seen == {b"old"}
+    assert read(file, "rack", PASSPHRASE).database == b"new"
 
 
 def test_a_passphrase_is_long_and_its_owners_alone(tmp_path: Path) -> None:
