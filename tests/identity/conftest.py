@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import pytest
 from pinion.drivers.identity.authority import Authority
 from pinion.drivers.identity.issuers import as_json, issuer
 from pinion.drivers.identity.tokens import enrolment
+from pinion.lab.ports import free_ports
 from pinion.plan.concerns import site_ca
 from pinion.services import node_programs
 
@@ -31,14 +31,6 @@ STEP_CA = Path(os.environ.get("PINION_CACHE", "/var/cache/pinion")) / "bin" / "s
 DOMAIN = "rack.internal"
 NETWORKS = ("127.0.0.0/8", "10.77.100.0/24")
 LIFETIME = 3600
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 class StepCa:
@@ -55,7 +47,7 @@ class StepCa:
         hosts: Sequence[str] = ("pi-01", "pi-02", "nv-1"),
     ) -> None:
         self.domain, self.hosts = domain, tuple(hosts)
-        self.folder, self.authority, self.port = folder, authority, free_port()
+        self.folder, self.authority, self.port = folder, authority, free_ports(1)[0]
         self.url = f"https://127.0.0.1:{self.port}"
         self.log = folder / "step-ca.log"
         self._process: subprocess.Popen[bytes] | None = None

@@ -86,8 +86,7 @@ def test_the_probe_tells_an_answer_from_silence(plan: Plan, listener: int) -> No
     assert answer(check, "127.0.0.1", listener) == LET_IN
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        closed = free.getsockname()[1]
-    assert answer(check, "127.0.0.1", closed) == LET_IN  # refused: it came through
+        assert answer(check, *free.getsockname()) == LET_IN  # refused: it came through
     with socket.socket() as full:  # a listener whose queue is full drops what comes (tcp(7))
         full.bind(("127.0.0.1", 0))
         full.listen(0)

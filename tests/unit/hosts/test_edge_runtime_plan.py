@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from unit.hosts.sites import DC
 from unit.services.artefact_server import serving
 
 from pinion.lab.models.artefacts import ModelError, default_cache, obtain
+from pinion.lab.ports import free_ports
 from pinion.plan import hailo_ollama
 from pinion.plan.concerns.edge_runtime import llama_program
 from pinion.plan.concerns.model_store import CONFIG_FILE, FOLDER, TIMER
@@ -234,9 +234,7 @@ class Board:
         plan = stated(DC, site, models=models)
         self.store, self.runtime = (concern(plan, PI, name) for name in ("model_store", "edge_runtime"))
         self.address = next(host.address for host in plan.hosts if host.kind is PI)
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            self.port = taken.getsockname()[1]
+        (self.port,) = free_ports(1)
         (folder / "bin").mkdir()
         (folder / "bin/systemctl").write_text(f'#!/bin/sh\necho "$@" >> {folder}/systemctl.log\n')
         (folder / "bin/systemctl").chmod(0o755)

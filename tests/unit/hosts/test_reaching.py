@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from unit.hosts.sites import LAB, plan_of_file
 from pinion.drivers.hosts.answers import HostResult
 from pinion.drivers.hosts.inventory import Login
 from pinion.drivers.hosts.reaching import explain, explain_unreached
+from pinion.lab.ports import free_ports
 from pinion.plan.model import HostPlan
 
 HOST = plan_of_file(LAB).hosts[-1]
@@ -44,17 +44,10 @@ def test_an_unknown_host_key_and_a_refused_login_are_told_apart() -> None:
     )
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[int]:
     """A real sshd on the loopback that lets nobody in; its port."""
-    port = free_port()
+    port = free_ports(1)[0]
     for name in ("host", "other", "mine"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)], check=True)
     options = [f"HostKey={tmp_path / 'host'}", f"PidFile={tmp_path / 'pid'}", "UsePAM=no", "StrictModes=no"]

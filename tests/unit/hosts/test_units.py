@@ -14,6 +14,7 @@ import pytest
 from pinion.drivers.hosts.onhost.command import ENVIRONMENT
 from pinion.drivers.hosts.onhost.machine import HostError
 from pinion.drivers.hosts.onhost.units import Systemd
+from pinion.lab.ports import free_ports
 
 #: Notes what it was asked to change; like systemctl it fails for units that are not there.
 SYSTEMCTL = """#!/bin/sh
@@ -81,8 +82,7 @@ case "$*" in *LoadState*) echo loaded;; *MainPID*) echo @PID@;; try-reload-or-re
 
 @pytest.fixture
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return int(one.getsockname()[1])
+    return free_ports(1)[0]
 
 
 @pytest.fixture

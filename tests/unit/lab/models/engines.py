@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from thoroughness import FULL
 
 from pinion.lab.layers import LayerStore
 from pinion.lab.models.artefacts import Artefacts, ModelError, default_cache, intact, obtain, place
+from pinion.lab.ports import free_ports
 from pinion.lab.triton.recipes import TRITON
 from pinion.services.triton_model.generation import INPUTS
 
@@ -59,9 +59,7 @@ def close(found: list[float], wanted: list[float]) -> bool:
 @contextmanager
 def serving(command: list[str], log: Path) -> Iterator[str]:
     """A server on a free port of loopback, from its first healthy answer on; its address."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    (port,) = free_ports(1)
     with log.open("wb") as output:
         process = subprocess.Popen([*command, "--host", "127.0.0.1", "--port", str(port)], stdout=output, stderr=output)
     address = f"http://127.0.0.1:{port}"

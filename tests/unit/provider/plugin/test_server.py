@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,8 @@ import psutil
 import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
+
+from pinion.lab.ports import free_ports
 
 PROGRAM = [sys.executable, "-c", "from pinion.provider.main import main; raise SystemExit(main())"]
 NOISY = """
@@ -101,10 +102,7 @@ def test_it_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
 
 
 def test_it_ends_when_nothing_listens_at_the_engines_address() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    process, _ = _start(PROGRAM, address)
+    process, _ = _start(PROGRAM, f"127.0.0.1:{free_ports(1)[0]}")
     assert _gone(process, 15)
 
 
