@@ -435,7 +435,7 @@ def test_the_operator_approves_what_a_node_serves_with_and_the_cluster_signs_it(
 
     asks_to_serve(joined, "as-planned", "pi-01", told["address"])
     assert approve(wanted, operator(joined)) == ("as-planned",)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + LIMIT
     signed = ""
     while not signed:
         assert time.monotonic() < deadline, "nobody signs"

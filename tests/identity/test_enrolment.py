@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
@@ -120,11 +121,13 @@ def test_a_host_that_starts_with_its_authority_waits_for_it(host: Host, ca: Step
     host.config["wait"] = 30
     host.token()
     ca.stop()
-    running = subprocess.Popen([sys.executable, "-I", PROGRAM, "enrol", "--config", host.config_file])
-    time.sleep(1)
+    with socket.create_server(("127.0.0.1", ca.port)) as nobody:
+        running = subprocess.Popen([sys.executable, "-I", PROGRAM, "enrol", "--config", host.config_file])
+        nobody.settimeout(60)
+        nobody.accept()[0].close()  # it has asked
     assert running.poll() is None
     ca.start()
-    assert running.wait(timeout=30) == 0
+    assert running.wait(timeout=60) == 0
 
 
 def test_a_token_works_once(host: Host, ca: StepCa, tmp_path: Path) -> None:

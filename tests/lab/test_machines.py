@@ -209,7 +209,7 @@ def test_two_instances_of_one_site_do_not_see_each_other(rack: SmallRack, tmp_pa
 def test_a_dead_machine_is_booted_again_and_no_other(rack: SmallRack) -> None:
     before = rack.pids()
     os.kill(before["pi-02"], signal.SIGKILL)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while "pi-02" in rack.pids():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -157,7 +157,7 @@ def test_down_ends_an_up_that_hangs(rack: SmallRack) -> None:
         wait_until(rack.store.busy.exists)
         running.send_signal(signal.SIGSTOP)
         rack.down()
-        assert running.wait(timeout=10) == -signal.SIGKILL
+        assert running.wait(timeout=60) == -signal.SIGKILL
     assert traces([rack]) == []
 
 

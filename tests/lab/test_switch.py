@@ -341,6 +341,7 @@ def _inside(fabric: Fabric, machine: str, code: str, *arguments: str) -> subproc
     namespace = fabric.rack.machine(machine).namespace
     return subprocess.Popen(
         ["ip", "netns", "exec", namespace, str(fabric.python), "-c", code, *arguments],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -358,17 +359,18 @@ def _transfer(fabric: Fabric, client: str, server: str, address: str, octets: in
         receiving.wait()
 
 
-#: Frames of our own EtherType (IEEE 802 local experimental 1) that arrive within two seconds: their VLAN, 0 for untagged.
+#: Frames of our own EtherType (IEEE 802 local experimental 1) that arrive until a line comes and a second longer: VLANs, 0 for untagged.
 _HEAR = """
-import socket, struct, time
+import select, socket, struct, sys, time
 link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
 link.bind(("eth0", 0))
 link.setsockopt(263, 8, 1)
 link.settimeout(0.2)
 print("ready", flush=True)
-end = time.monotonic() + 2.0
-found = []
-while time.monotonic() < end:
+end, found = None, []
+while end is None or time.monotonic() < end:
+    if end is None and select.select([sys.stdin], [], [], 0)[0]:
+        end = time.monotonic() + 1.0
     try:
         frame, extra, _, _ = link.recvmsg(2048, 256)
     except TimeoutError:
@@ -398,5 +400,5 @@ def _heard_by_pi_2(fabric: Fabric, machine: str, interface: str, vid: int | None
     hearing = _inside(fabric, "pi-02", _HEAR)
     assert hearing.stdout is not None
     assert hearing.stdout.readline() == "ready\n"
-    assert _inside(fabric, machine, _SHOUT, interface, str(vid)).wait(30) == 0
-    return [int(tag) for tag in hearing.communicate(timeout=30)[0].split()]
+    assert _inside(fabric, machine, _SHOUT, interface, str(vid)).wait(60) == 0
+    return [int(tag) for tag in hearing.communicate("it was sent\n", timeout=60)[0].split()]

@@ -71,7 +71,7 @@ def in_the_background(work: object, *arguments: object) -> tuple[threading.Threa
 
 
 def until(true: object) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not true():  # type: ignore[operator]
         assert time.monotonic() < deadline, true
         time.sleep(0.02)
@@ -94,8 +94,8 @@ def whole(*, metrics: bool = True) -> None:
     time.sleep(0.5)
     assert draining.is_alive(), "somebody is still being answered"
     runtime.may_end.set()
-    draining.join(10)
-    slow.join(10)
+    draining.join(60)
+    slow.join(60)
     assert (code, said) == ([0], ["ok"])
     assert refused(), "until the server is gone"
     edge_drain.end()
@@ -133,13 +133,13 @@ def bounded() -> None:
     until(lambda: runtime.busy)
     began = time.monotonic()
     assert edge_drain.main(["--for", "1", f"http://127.0.0.1:{PORT}/health"]) == 1
-    assert 0.9 < time.monotonic() - began < 3
+    assert 0.9 < time.monotonic() - began < 15, "the request lasts for 20"
 
 
 def nobody_there() -> None:
     began = time.monotonic()
     assert edge_drain.main(["--for", "20", f"http://127.0.0.1:{PORT}/health"]) == 0
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 15, "it does not wait for 20"
     assert edge_drain.main(["--end"]) == 0
 
 

@@ -78,7 +78,7 @@ def test_stdout_holds_the_port_alone() -> None:
         stub = provider_pb2_grpc.ResourceProviderStub(channel)
         assert stub.GetSchema(provider_pb2.GetSchemaRequest(), timeout=10, wait_for_ready=True).schema == "{}"
     process.terminate()
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate(timeout=60)
     assert out == ""
     assert "noise" in err
 
