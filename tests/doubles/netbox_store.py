@@ -28,7 +28,6 @@ from doubles.netbox_rules import (
     unique_keys,
     weak_conflict,
 )
-from pinion.drivers.netbox.answers import write_error
 from pinion.drivers.netbox.kinds import (
     CABLE,
     CATALOGUE,
@@ -46,9 +45,9 @@ from pinion.drivers.netbox.kinds import (
     check_fields,
     check_filters,
 )
-from pinion.drivers.netbox.plain import cable_ends
+from pinion.drivers.netbox.kinds.values import Body, Record, cable_ends, etag, identity
 from pinion.drivers.netbox.results import ServerFacts
-from pinion.drivers.netbox.store import Body, Record, etag, identity
+from pinion.drivers.netbox.server.answers import write_error
 
 _COUNTS: dict[str, str] = {
     "site_count": "region",
@@ -323,7 +322,7 @@ class MemoryStore:
             return [self._served(kind, row) for row in made]
 
     def _row(self, kind: Kind, body: Body) -> Body:
-        known = {**DEFAULTS.get(kind, {}), **{name: value for name, value in body.items() if name in kind.fields}}
+        known = {**DEFAULTS.get(kind, {}), **{name: value for name, value in body.items() if name in kind.columns}}
         row: Body = {
             **known,
             "id": next(self._ids[kind]),
@@ -402,7 +401,7 @@ class MemoryStore:
     def _patched(self, kind: Kind, old: Body, patch: Body) -> Body:
         row: Body = {
             **old,
-            **{name: value for name, value in patch.items() if name in kind.fields},
+            **{name: value for name, value in patch.items() if name in kind.columns},
             "last_updated": self._tick(),
         }
         if kind is INTERFACE and row.get("device") != old.get("device"):

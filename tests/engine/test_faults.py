@@ -18,7 +18,7 @@ from engine.netbox_server import TOKEN, Server
 from engine.stack import Stack
 from thoroughness import points
 
-from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
+from pinion.drivers.netbox.wanted.records import DeviceRecord, SiteRecords, VlanRecord
 from pinion.plan import Plan
 from pinion.provider import main as provider
 from pinion.provider.netbox import IDENTITIES

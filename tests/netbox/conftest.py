@@ -16,7 +16,7 @@ from netbox_contract.spying import Hand, Spy
 from thoroughness import FULL
 
 from pinion.drivers.netbox import NetBoxDriver
-from pinion.drivers.netbox.http_store import HttpStore
+from pinion.drivers.netbox.server.http_store import HttpStore
 from pinion.lab.netbox.standalone import standalone
 
 

@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from pinion.drivers.netbox.errors import UnreachableError
 from pinion.drivers.netbox.kinds import Kind
+from pinion.drivers.netbox.kinds.values import Body, Record
 from pinion.drivers.netbox.results import ServerFacts
-from pinion.drivers.netbox.store import Body, Record, RecordStore
+from pinion.drivers.netbox.server.store import RecordStore
 
 T = TypeVar("T")
 

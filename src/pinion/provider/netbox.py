@@ -18,12 +18,12 @@ from typing import Final, Generic, Protocol
 
 from pydantic import BaseModel, JsonValue
 
-from pinion.drivers.netbox.desired import DeviceType, Interface, Named, Prefix, Rack
-from pinion.drivers.netbox.desired import IpRange as Range
 from pinion.drivers.netbox.errors import DeniedError as NetBoxDeniedError
 from pinion.drivers.netbox.errors import ExistsError, MissingError, NetBoxError
 from pinion.drivers.netbox.errors import UnreachableError as NetBoxUnreachableError
-from pinion.drivers.netbox.results import Applied, Change, D, Deleted, Observed, UnitDiff
+from pinion.drivers.netbox.results import Applied, Change, Deleted, Observed, UnitDiff
+from pinion.drivers.netbox.wanted.records import D, DeviceType, Interface, Named, Prefix, Rack
+from pinion.drivers.netbox.wanted.records import IpRange as Range
 from pinion.provider.plugin import (
     Call,
     Checked,

@@ -15,7 +15,6 @@ from doubles.plugin_engine import Client, partial_of, started
 from pydantic import BaseModel
 
 from pinion.drivers.netbox import NetBoxDriver, UnreachableError, device_record, site_records, vlan_record
-from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
 from pinion.drivers.netbox.kinds import (
     DEVICE,
     INTERFACE,
@@ -28,7 +27,8 @@ from pinion.drivers.netbox.kinds import (
     VLAN_GROUP,
     Kind,
 )
-from pinion.drivers.netbox.store import Body, Record, identity
+from pinion.drivers.netbox.kinds.values import Body, Record, identity
+from pinion.drivers.netbox.wanted.records import DeviceRecord, SiteRecords, VlanRecord
 from pinion.plan import Plan, plan
 from pinion.provider import main as provider
 from pinion.provider.main import PinionPlugin

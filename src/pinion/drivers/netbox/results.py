@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias
 
 from pydantic import JsonValue
 
-from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
-
-D = TypeVar("D", SiteRecords, VlanRecord, DeviceRecord)
+from pinion.drivers.netbox.wanted.records import D
 
 Owner: TypeAlias = Literal["created", "adopted", "foreign"]
 Action: TypeAlias = Literal["add", "update", "remove"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pulumi
 
-from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
+from pinion.drivers.netbox.wanted.records import DeviceRecord, SiteRecords, VlanRecord
 from pinion.provider.netbox import IDENTITIES, OUTPUTS
 from pinion.provider.sdk.provider import with_provider
 from pinion.provider.shape import ORIGIN, Model, Shape

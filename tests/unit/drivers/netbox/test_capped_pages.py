@@ -12,9 +12,9 @@ from netbox_contract.samples import Sample
 from netbox_contract.spying import Hand, Spy
 
 from pinion.drivers.netbox import NetBoxDriver, RefusedError
-from pinion.drivers.netbox.http_store import HttpStore
 from pinion.drivers.netbox.kinds import VLAN, Kind
-from pinion.drivers.netbox.store import Body, Record
+from pinion.drivers.netbox.kinds.values import Body, Record
+from pinion.drivers.netbox.server.http_store import HttpStore
 
 #: Fewer than any unit has records of a kind that comes in numbers.
 CAP = 2

@@ -12,9 +12,9 @@ from netbox_contract.samples import Sample
 
 from pinion.drivers.netbox import CableTo, DeviceRecord, NetBoxDriver, VlanRecord
 from pinion.drivers.netbox.kinds import KINDS, Kind
-from pinion.drivers.netbox.plain import mark_of
+from pinion.drivers.netbox.kinds.marks import mark_of
+from pinion.drivers.netbox.kinds.values import Body, Record
 from pinion.drivers.netbox.results import ServerFacts
-from pinion.drivers.netbox.store import Body, Record
 
 T = TypeVar("T")
 Wanted: TypeAlias = list[VlanRecord | DeviceRecord]

@@ -17,19 +17,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from pinion.drivers.netbox.errors import ChangedError, ExistsError, MissingError
-from pinion.drivers.netbox.failures import given_up
-from pinion.drivers.netbox.handover import Handover
+from pinion.drivers.netbox.compared.matching import Match, Others, match
+from pinion.drivers.netbox.compared.renamed import renamed
+from pinion.drivers.netbox.errors import ChangedError, ExistsError
 from pinion.drivers.netbox.kinds import DEVICE, INTERFACE, IP_ADDRESS, KINDS, Kind
-from pinion.drivers.netbox.making import Again, Making
-from pinion.drivers.netbox.matching import Match, Others, candidates, is_at_home, match
-from pinion.drivers.netbox.plain import mark_of
+from pinion.drivers.netbox.kinds.marks import mark_of
+from pinion.drivers.netbox.kinds.values import Record, identity
 from pinion.drivers.netbox.results import Conflict
-from pinion.drivers.netbox.retry import Budget
-from pinion.drivers.netbox.store import Record, identity
-from pinion.drivers.netbox.units import Batch, Item
-from pinion.drivers.netbox.unwanted import remove_unwanted
-from pinion.drivers.netbox.wants import Ref
+from pinion.drivers.netbox.server.retry import Budget
+from pinion.drivers.netbox.written.batch import Batch, Item
+from pinion.drivers.netbox.written.making_room import Room
+from pinion.drivers.netbox.written.records import Again, RecordWriter, given_up
+from pinion.drivers.netbox.written.unwanted import remove_unwanted
 
 #: How often we look again at records that keep changing under us.
 ATTEMPTS = 5
@@ -37,15 +36,14 @@ ATTEMPTS = 5
 _Decision = tuple[Item, "Match | Conflict | None"]
 
 
-class Engine:
+class Run:
     """One run over a batch of units. *total_time*: seconds that the attempts at one kind may take."""
 
     def __init__(self, batch: Batch, *, total_time: float = 120.0, budget: Callable[[float], Budget] = Budget) -> None:
         self._batch = batch
-        self._world = batch.world
-        self._resolver = batch.resolver
-        self._making = Making(batch)
-        self._handover = Handover(batch)
+        self._view = batch.view
+        self._writer = RecordWriter(batch)
+        self._room = Room(batch)
         self._budget = budget
         self._total_time = total_time
         self._bodies: dict[Kind, dict[str, Mapping[str, JsonValue]]] = defaultdict(dict)
@@ -55,43 +53,19 @@ class Engine:
         """Bring every unit to its wish, or note in it why not."""
         remove_unwanted(self._batch)
         for kind in KINDS:
-            self._settle_outside(kind)
+            self._batch.references.find(kind, self._batch.outside[kind].values())
             self._settle(kind)
             if (
                 kind is IP_ADDRESS
-            ):  # all that late fields refer to is there; cables move the interfaces' version, so they come after
+            ):  # all that late fields refer to is there; cables, which move interfaces' versions, are not
                 self._settle_late(INTERFACE)
                 self._settle_late(DEVICE)
-
-    def _settle_outside(self, kind: Kind) -> None:
-        """Find the ids of what our wants refer to and nobody in this batch makes."""
-        waiting: list[tuple[Ref, dict[str, JsonValue]]] = []
-        for ref in self._batch.outside[kind].values():
-            if found := self._world.marked(kind, ref.mark):
-                self._resolver.know(ref, identity(found[0]))
-                continue
-            fields: dict[str, JsonValue] = {}
-            for name, value in ref.natural:
-                resolved = self._resolver.value(value)
-                if not isinstance(resolved, MissingError):
-                    fields[name] = resolved
-            if ref.natural and len(fields) == len(ref.natural):
-                waiting.append((ref, fields))
-            else:
-                self._resolver.miss(ref)
-        self._batch.look_up(kind, [fields for _, fields in waiting])
-        for ref, fields in waiting:
-            hits = candidates(self._world, kind, fields)
-            if hits:
-                self._resolver.know(ref, identity(hits[0]))
-            else:
-                self._resolver.miss(ref)
 
     # --- one kind -------------------------------------------------------------------------------------------------------
 
     def _settle(self, kind: Kind) -> None:
         """Make every record of one kind as wanted."""
-        todo = [(unit, want) for unit, want in self._batch.by_kind[kind] if self._batch.runs_on(unit)]
+        todo = self._batch.to_do(kind)
         budget = self._budget(self._total_time)
         for attempt in range(ATTEMPTS):
             items = self._batch.resolved(todo)
@@ -100,17 +74,17 @@ class Engine:
             self._batch.load(kind)
             creates, updates, again = self._accept(kind, self._with_room(kind, items))
             if self._batch.dry:
-                self._making.foreseen(creates, updates)
+                self._writer.foresee(creates, updates)
                 return
-            again += self._making.update(kind, updates, attempt, self._handover.inherited)
-            again += self._making.create(kind, creates, attempt, self._handover.inherited)
+            again += self._writer.update(kind, updates, attempt, self._room.inherited)
+            again += self._writer.create(kind, creates, attempt, self._room.inherited)
             if not again:
                 return
             todo = [(item.unit, item.want) for item, _ in again]
             patient = attempt + 1 < ATTEMPTS and budget.pause()
-            self._world.forget(kind)
+            self._view.forget(kind)
             if not patient:
-                self._making.give_up(kind, again)
+                self._writer.give_up(kind, again)
                 return
 
     def _with_room(self, kind: Kind, items: Sequence[Item]) -> list[_Decision]:
@@ -120,8 +94,8 @@ class Engine:
             decisions, others = self._decide(kind, items)
             decided = [(item, found) for item, found in decisions if not isinstance(found, Conflict)]
             if self._batch.dry:
-                self._handover.foresee(kind, decided, others)
-            if self._batch.dry or not self._handover.make_room(kind, decided, others):
+                self._room.foresee(kind, decided, others)
+            if self._batch.dry or not self._room.make(kind, decided, others):
                 break
         return decisions
 
@@ -129,19 +103,21 @@ class Engine:
         """Match each want with what is there. Those that have nothing yet choose first: what they get, its old owner has not."""
         self._bodies[kind].update({item.want.mark: item.body for item in items})
         others = Others(self._bodies[kind], self._batch.alive)
-        records = {item.want.mark: self._world.marked(kind, item.want.mark) for item in items}
-        self._batch.look_up(kind, [item.body for item in items if not _at_home(kind, item, records[item.want.mark])])
-        renamed = self._handover.recognise(kind, items, others)
-        others.claimed.update({identity(record): mark for mark, record in renamed.items()})
+        records = {item.want.mark: self._view.marked(kind, item.want.mark) for item in items}
+        # Where the wanted one is there with all its natural keys, no other record can be concerned.
+        at_home = {
+            mark for mark, ones in records.items() if ones and kind.is_at_home(ones[0], self._bodies[kind][mark])
+        }
+        self._view.look_up(kind, [item.body for item in items if item.want.mark not in at_home])
+        until_now = renamed(self._batch, kind, items, others)
+        others.claimed.update({identity(record): mark for mark, record in until_now.items()})
         decisions: dict[str, _Decision] = {}
         for item in sorted(items, key=lambda item: bool(records[item.want.mark])):
-            record = renamed.get(item.want.mark)
             found: Match | Conflict | None
-            if record is not None:
+            if (record := until_now.get(item.want.mark)) is not None:
                 found = Match(record, predecessor=mark_of(record))
             else:
-                inside = self._resolver.value(item.want.inside) if item.want.inside else None
-                found = match(self._world, item.want, item.body, adopt=item.unit.adopt, inside=inside, others=others)
+                found = match(self._view, item.want, item.body, adopt=item.unit.adopt, others=others)
             if isinstance(found, Match) and found.predecessor is not None:
                 others.claimed[identity(found.record)] = item.want.mark
             decisions[item.want.mark] = (item, found)
@@ -157,12 +133,11 @@ class Engine:
                 self._refuse(item, found)
             elif found is None:
                 creates.append(item)
-            elif (
-                found.displaced is not None and not self._batch.dry
-            ):  # the exchange of marks failed: nothing without it
+            elif found.displaced is not None and not self._batch.dry:
+                # The exchange of marks failed: nothing without it.
                 again.append((item, ChangedError("changed by someone else meanwhile", self._batch.store.url)))
             else:
-                self._making.found(item, found)
+                self._writer.found(item, found)
                 updates.append((item, found))
                 if self._batch.dry and found.predecessor is not None:
                     self._foreseen[kind, item.want.mark] = [found.record]
@@ -171,16 +146,15 @@ class Engine:
     def _refuse(self, item: Item, conflict: Conflict) -> None:
         item.unit.conflicts.append(conflict)
         item.unit.fail(ExistsError(conflict.object, conflict.reason, conflict.url))
-        if item.want.mark == item.unit.mark:
-            item.unit.exists = True
+        item.unit.exists |= item.want.mark == item.unit.mark
         if self._batch.dry:
-            self._resolver.pretend(item.ref)
+            self._batch.references.pretend(item.ref)
 
     # --- late fields ----------------------------------------------------------------------------------------------------
 
     def _settle_late(self, kind: Kind) -> None:
         """Set the fields that refer to later kinds (primary address, primary MAC)."""
-        todo = [(unit, want) for unit, want in self._batch.by_kind[kind] if want.late and self._batch.runs_on(unit)]
+        todo = [(unit, want) for unit, want in self._batch.to_do(kind) if want.late]
         budget = self._budget(self._total_time)
         for attempt in range(ATTEMPTS):
             # A preview of something new has no record, nor has what was taken away meanwhile: the next run sees it.
@@ -188,9 +162,9 @@ class Engine:
             items = self._batch.resolved(there, late=True)
             pairs = [(item, Match(self._records(kind, item.want.mark)[0])) for item in items]
             if self._batch.dry:
-                self._making.foreseen([], pairs)
+                self._writer.foresee([], pairs)
                 return
-            again = self._making.update(kind, pairs, attempt)
+            again = self._writer.update(kind, pairs, attempt)
             if not again:
                 return
             todo = [(item.unit, item.want) for item, _ in again]
@@ -198,14 +172,9 @@ class Engine:
                 for item, reason in again:
                     item.unit.fail(given_up(item.want, reason))
                 return
-            self._world.forget(kind)
+            self._view.forget(kind)
             self._batch.load(kind)
 
     def _records(self, kind: Kind, mark: str) -> list[Record]:
         """The records for a late field: by mark, in the preview of a rename by the old one."""
-        return self._world.marked(kind, mark) or self._foreseen.get((kind, mark), [])
-
-
-def _at_home(kind: Kind, item: Item, records: Sequence[Record]) -> bool:
-    """Whether no other record can be concerned: the wanted one is there with all its natural keys."""
-    return bool(records) and is_at_home(kind, records[0], item.body)
+        return self._view.marked(kind, mark) or self._foreseen.get((kind, mark), [])

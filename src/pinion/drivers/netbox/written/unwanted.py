@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pinion.drivers.netbox import account
-from pinion.drivers.netbox.kinds import CATALOGUE, IP_ADDRESS, IP_RANGE, KINDS, MARKED_KINDS, PREFIX, RACK, Kind
-from pinion.drivers.netbox.likeness import same_racks
-from pinion.drivers.netbox.plain import Key, mark_of, natural_keys, plain_record
-from pinion.drivers.netbox.removal import Removal, in_use
-from pinion.drivers.netbox.store import Record, identity
-from pinion.drivers.netbox.units import Batch, Unit
-from pinion.drivers.netbox.wants import Ends, Ref
+from pinion.drivers.netbox.compared import changes
+from pinion.drivers.netbox.compared.renamed import same_racks
+from pinion.drivers.netbox.kinds import (
+    CATALOGUE,
+    IP_ADDRESS,
+    IP_RANGE,
+    KINDS,
+    MARKED_KINDS,
+    PREFIX,
+    RACK,
+    Ends,
+    Key,
+    Kind,
+    Ref,
+)
+from pinion.drivers.netbox.kinds.marks import mark_of
+from pinion.drivers.netbox.kinds.values import Record, identity
+from pinion.drivers.netbox.written.batch import Batch, Unit
+from pinion.drivers.netbox.written.removal import Removal, in_use
 
 #: Kinds whose natural keys hold no reference: what another unit of the batch wants of them is handed over instead of deleted.
 _HANDED_OVER = frozenset({PREFIX, IP_RANGE, IP_ADDRESS})
@@ -25,20 +36,20 @@ def remove_unwanted(batch: Batch) -> None:
     for kind in reversed(MARKED_KINDS):
         wanted = {want.mark for _, want in batch.by_kind[kind]}
         elsewhere = _wanted_elsewhere(batch, kind)
-        by_unit = batch.world.by_unit(kind, [unit.mark for unit in batch.units])
+        by_unit = batch.view.by_unit(kind, [unit.mark for unit in batch.units])
         stale = [
             (unit, record)
             for unit in batch.units
             for record in by_unit[unit.mark]
             if mark_of(record) not in wanted
             and not (kind is RACK and identity(record) in renamed)
-            and not elsewhere.intersection(natural_keys(kind, plain_record(kind, record)))
+            and not elsewhere.intersection(kind.natural_keys(kind.plain(record)))
         ]
         if stale:
             removed = True
             _remove(batch, kind, stale)
     if removed and not batch.dry:
-        batch.world.forget(*KINDS)  # deletions cascade and null; what we knew may be wrong
+        batch.view.forget(*KINDS)  # deletions cascade and null; what we knew may be wrong
         batch.load(*MARKED_KINDS)
 
 
@@ -49,7 +60,7 @@ def _wanted_elsewhere(batch: Batch, kind: Kind) -> set[Key]:
         {name: value for name, value in want.body.items() if not isinstance(value, (Ref, Ends, tuple))}
         for _, want in batch.by_kind[kind]
     ]
-    return {key for body in bodies for key in natural_keys(kind, body)}
+    return {key for body in bodies for key in kind.natural_keys(body)}
 
 
 def _remove(batch: Batch, kind: Kind, stale: Sequence[tuple[Unit, Record]]) -> None:
@@ -65,4 +76,4 @@ def _remove(batch: Batch, kind: Kind, stale: Sequence[tuple[Unit, Record]]) -> N
             if error is not None and kind not in CATALOGUE:  # what others still use is theirs now
                 owners[identity(record)].fail(error)
     for record in gone:
-        account.removed(owners[identity(record)], kind, record)
+        changes.removed(owners[identity(record)], kind, record)

@@ -12,14 +12,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-
-
-def slugify(name: str) -> str:
-    """A slug of *name*: lower case, digits, hyphens."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def _trim(value: object) -> object:
@@ -194,3 +189,6 @@ class DeviceRecord(Desired):
         if self.primary_address is not None and self.primary_address not in held:
             raise ValueError(f"primary_address {self.primary_address} is on none of the interfaces")
         return self
+
+
+D = TypeVar("D", SiteRecords, VlanRecord, DeviceRecord)

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Protocol, TypeAlias
-
-from pydantic import JsonValue
+from typing import Protocol
 
 from pinion.drivers.netbox.kinds import Kind
+from pinion.drivers.netbox.kinds.values import Body, Record
 from pinion.drivers.netbox.results import ServerFacts
-
-#: A record as NetBox serves it: related objects and choices are nested.
-Record: TypeAlias = dict[str, JsonValue]
-#: The body of a write: related objects are ids, choices bare values.
-Body: TypeAlias = dict[str, JsonValue]
 
 
 class RecordStore(Protocol):
@@ -44,19 +37,3 @@ class RecordStore(Protocol):
 
     def delete(self, kind: Kind, ids: Sequence[int], etags: Sequence[str]) -> None:
         """Delete all or none."""
-
-
-def identity(record: Mapping[str, JsonValue]) -> int:
-    """The id of a record that a server sent. `ValueError` when it has none."""
-    found = record.get("id")
-    if not isinstance(found, int):
-        raise ValueError("a record without id")  # noqa: TRY004 - the server's fault, not the caller's type
-    return found
-
-
-def etag(record: Mapping[str, JsonValue]) -> str | None:
-    """The weak ETag that NetBox computes for a record: `last_updated` in UTC. A list does not send it."""
-    moment = record.get("last_updated")
-    if not isinstance(moment, str):
-        return None
-    return f'W/"{datetime.fromisoformat(moment).astimezone(UTC).isoformat()}"'

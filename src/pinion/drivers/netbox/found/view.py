@@ -1,21 +1,24 @@
-"""What we know of NetBox at the moment: records by id, by mark and by natural key, fetched in as few calls as there are kinds.
+"""What is known of NetBox at the moment: records by id, by mark and by natural key, fetched in as few calls as there are kinds.
 
 Invariants:
 
 * Only what a server sent is in here; every hit is verified here, because NetBox answers a filter that it does not know with everything.
-* Many threads may share a world. A write's answer replaces the record at once; whoever finds the world wrong calls `forget`.
+* Many threads may share a view. A write's answer replaces the record at once; whoever finds it wrong calls `forget`.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from pinion.drivers.netbox.kinds import CUSTOM_FIELDS, MARK, Kind
-from pinion.drivers.netbox.plain import Key, mark_of, natural_keys, plain_record, stated_mark
-from pinion.drivers.netbox.store import Record, RecordStore, identity
+from pydantic import JsonValue
+
+from pinion.drivers.netbox.kinds import CUSTOM_FIELDS, MARK, Key, Kind
+from pinion.drivers.netbox.kinds.marks import is_within, mark_of, site_of, stated_mark
+from pinion.drivers.netbox.kinds.values import Record, identity
+from pinion.drivers.netbox.server.store import RecordStore
 
 #: From this many marks of one kind on, one listing of the whole site is cheaper than naming them.
 _SCAN_FROM = 40
@@ -23,7 +26,7 @@ _SCAN_FROM = 40
 _PARALLEL_READS = 6
 
 
-class World:
+class View:
     """A view of one NetBox. *scan*: fetch whole sites, because more questions about them are to be expected.
 
     *founded*: the tag and the custom fields are known to be there.
@@ -47,8 +50,7 @@ class World:
 
     def put(self, kind: Kind, record: Record) -> None:
         """Take in a record that the server sent."""
-        wanted = kind.reading
-        trimmed = {name: record[name] for name in wanted if name in record}
+        trimmed = {name: record[name] for name in kind.reading if name in record}
         number = identity(record)
         with self._lock:
             self.drop(kind, number)
@@ -57,7 +59,7 @@ class World:
                 self._marks[kind][mark].add(number)
             elif stated_mark(trimmed) is not None:
                 self._untagged[kind].add(number)
-            for key in natural_keys(kind, plain_record(kind, trimmed)):
+            for key in kind.natural_keys(kind.plain(trimmed)):
                 self._keys[kind][key].add(number)
 
     def drop(self, kind: Kind, number: int) -> None:
@@ -69,16 +71,14 @@ class World:
             if (mark := mark_of(old)) is not None:
                 self._marks[kind][mark].discard(number)
             self._untagged[kind].discard(number)
-            for key in natural_keys(kind, plain_record(kind, old)):
+            for key in kind.natural_keys(kind.plain(old)):
                 self._keys[kind][key].discard(number)
 
     def forget(self, *kinds: Kind) -> None:
         """Forget everything about *kinds*: the next question is asked of the server."""
         with self._lock:
             for kind in kinds:
-                for content in (
-                    self._records, self._marks, self._untagged, self._keys, self._scanned, self._asked,
-                ):  # fmt: skip
+                for content in (self._records, self._marks, self._untagged, self._keys, self._scanned, self._asked):
                     content.pop(kind, None)
 
     def get(self, kind: Kind, number: int) -> Record | None:
@@ -94,7 +94,7 @@ class World:
     def beneath(self, kind: Kind, unit: str) -> list[Record]:
         """Records that carry the mark *unit* or one that begins with it and a slash, by mark."""
         with self._lock:
-            marks = sorted(mark for mark in self._marks[kind] if _within(mark, unit))
+            marks = sorted(mark for mark in self._marks[kind] if is_within(mark, unit))
             return [self._records[kind][number] for mark in marks for number in sorted(self._marks[kind][mark])]
 
     def by_unit(self, kind: Kind, units: Collection[str]) -> dict[str, list[Record]]:
@@ -140,24 +140,25 @@ class World:
             return
         with self._fetching[kind]:
             scanned, asked = self._scanned[kind], self._asked[kind]
-            parts = [unit for unit in units if _site(unit) not in scanned and unit not in asked]
+            parts = [unit for unit in units if site_of(unit) not in scanned and unit not in asked]
             missing = [
                 mark
                 for mark in marks
-                if _site(mark) not in scanned and mark not in asked and not any(_within(mark, unit) for unit in parts)
+                if site_of(mark) not in scanned
+                and mark not in asked
+                and not any(is_within(mark, unit) for unit in parts)
             ]
             if not missing and not parts:
                 return
-            sites = sorted({_site(one) for one in (*missing, *parts)})
+            sites = sorted({site_of(one) for one in (*missing, *parts)})
             if self._scan or len(missing) + len(parts) > _SCAN_FROM:
                 self._fetch(kind, {}, f"cf_{MARK}__isw", [f"{site}/" for site in sites])
                 scanned.update(sites)
                 return
             # "pi-1" also fetches what is of "pi-10": the marks tell them apart here.
             for name, values in ((f"cf_{MARK}__isw", parts), (f"cf_{MARK}", missing)):
-                if values:
-                    self._fetch(kind, {}, name, values)
-                    asked.update(values)
+                self._fetch(kind, {}, name, values)
+                asked.update(values)
 
     def load_all(self, wanted: Mapping[Kind, tuple[Collection[str], Collection[str]]]) -> None:
         """`load_marks` for many kinds (marks and units of each) at the same time: on a long link the waits would add up."""
@@ -166,19 +167,15 @@ class World:
         with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="netbox-read") as pool:
             list(pool.map(lambda kind: self.load_marks(kind, *wanted[kind]), wanted))
 
-    def look_up(self, kind: Kind, fixed: Mapping[str, str], name: str, values: Collection[str]) -> None:
-        """Fetch records by a filter other than the mark."""
-        if values:
-            self._fetch(kind, fixed, name, values)
+    def look_up(self, kind: Kind, bodies: Sequence[Mapping[str, JsonValue]]) -> None:
+        """Fetch what has natural keys like those of *bodies*."""
+        for limit, name, values in kind.queries(bodies):
+            self._fetch(kind, limit, name, values)
+
+    def look_at(self, kind: Kind, numbers: Iterable[int]) -> None:
+        """Fetch the records of these ids."""
+        self._fetch(kind, {}, "id", [str(number) for number in numbers])
 
     def _fetch(self, kind: Kind, fixed: Mapping[str, str], name: str, values: Collection[str]) -> None:
-        for record in self._store.find(kind, fixed, name, list(values)):
+        for record in self._store.find(kind, fixed, name, list(values)) if values else ():
             self.put(kind, record)
-
-
-def _within(mark: str, unit: str) -> bool:
-    return mark == unit or mark.startswith(f"{unit}/")
-
-
-def _site(mark: str) -> str:
-    return mark.split("/", 1)[0]

@@ -11,35 +11,26 @@ from typing import NamedTuple
 
 from pinion.drivers.netbox.errors import ChangedError, DeniedError, NetBoxError, RefusedError, UnreachableError
 from pinion.drivers.netbox.kinds import (
-    ADOPTED,
     CABLE,
     CATALOGUE,
     DEVICE,
     INTERFACE,
     IP_ADDRESS,
-    MARK,
     PREFIX,
     SITE,
-    TAG,
     VLAN_GROUP,
     Kind,
 )
-from pinion.drivers.netbox.matching import is_adopted
-from pinion.drivers.netbox.plain import mark_of, page
+from pinion.drivers.netbox.kinds.marks import is_adopted, mark_of, release, unit_of, unit_words
+from pinion.drivers.netbox.kinds.values import Record, etag, identity, page
 from pinion.drivers.netbox.results import Left
-from pinion.drivers.netbox.retry import Budget
-from pinion.drivers.netbox.store import Body, Record, RecordStore, etag, identity
-from pinion.drivers.netbox.words import describe, unit_of, unit_words
-from pinion.drivers.netbox.writes import Writes
+from pinion.drivers.netbox.server.bulk import Writes
+from pinion.drivers.netbox.server.retry import Budget
+from pinion.drivers.netbox.server.store import RecordStore
 
 #: How often a record that changes while we delete it is looked at again.
 _ATTEMPTS = 4
 _SECONDS = 30.0
-
-
-def release(record: Record) -> Body:
-    """The patch that takes our marks off an adopted record."""
-    return {"id": identity(record), "remove_tags": [{"slug": TAG}], "custom_fields": {MARK: None, ADOPTED: None}}
 
 
 def in_use(store: RecordStore, kind: Kind, records: Sequence[Record]) -> dict[int, str]:
@@ -69,13 +60,13 @@ def strangers(store: RecordStore, kind: Kind, records: Sequence[Record]) -> dict
             for record in store.find(other, {}, "device_id" if kind is DEVICE else "interface_id", ids):
                 for number in _holders(kind, other, record):
                     if reason := _stranger(other, record, marks.get(number)):
-                        found.setdefault(number, f"{describe(other, record)} on it {reason}")
+                        found.setdefault(number, f"{other.describe(record)} on it {reason}")
     if kind is SITE:
         for site in ids:
             scope = {"scope_type": "dcim.site", "scope_id": site}
             for other in (PREFIX, VLAN_GROUP):
                 for record in store.find(other, scope):
-                    found.setdefault(int(site), f"deleting it would delete {describe(other, record)}, too")
+                    found.setdefault(int(site), f"deleting it would delete {other.describe(record)}, too")
     return found
 
 
@@ -141,7 +132,7 @@ class Removal:
         for record in records:
             reason = kept.get(identity(record)) if not is_adopted(record) else None
             if reason is not None:
-                answers[identity(record)] = RefusedError(describe(kind, record), reason, page(record))
+                answers[identity(record)] = RefusedError(kind.describe(record), reason, page(record))
         return [_outcome(kind, record, answers.get(identity(record))) for record in records]
 
     def _delete(self, kind: Kind, records: Sequence[Record], answers: dict[int, NetBoxError | None]) -> list[int]:
@@ -157,7 +148,7 @@ def _outcome(kind: Kind, record: Record, error: NetBoxError | None) -> Outcome:
     reason = error.reason if error else None
     if error is None and is_adopted(record):
         reason = "was there before Pinion; its marks were taken off"
-    return Outcome(record, error, Left(describe(kind, record), page(record), reason) if reason is not None else None)
+    return Outcome(record, error, Left(kind.describe(record), page(record), reason) if reason is not None else None)
 
 
 def _note(record: Record, result: object, answers: dict[int, NetBoxError | None]) -> bool:

@@ -1,4 +1,4 @@
-"""Which record is the one that is wanted, may we have it, and what about it differs. Pure over a `World`.
+"""Which record is the one that is wanted, may we have it, and what about it differs. Pure over a `View`.
 
 A record of ours that carries the mark of another unit of the same site is the wanted one's when it answers to its natural key: the
 site file is valid, so no two units want the same VID, prefix, address or port, and whoever asks for it now is its owner.
@@ -12,25 +12,23 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from pinion.drivers.netbox.kinds import ADOPTED, CABLE, DEVICE, IP_ADDRESS, IP_RANGE, MARK, TAG, VLAN, Kind
-from pinion.drivers.netbox.plain import (
+from pinion.drivers.netbox.found.view import View
+from pinion.drivers.netbox.kinds import (
+    ADOPTED,
+    CABLE,
+    DEVICE,
+    IP_ADDRESS,
+    IP_RANGE,
+    MARK,
+    TAG,
     TOGETHER,
-    Key,
-    cable_ends,
-    custom_field,
-    is_tagged,
-    mark_of,
-    natural_keys,
-    page,
-    plain,
-    plain_record,
-    same,
-)
+    VLAN,
+    Kind,
+    Want,
+)  # fmt: skip
+from pinion.drivers.netbox.kinds.marks import is_of_site, is_tagged, mark_of, site_of, unit_of, unit_words
+from pinion.drivers.netbox.kinds.values import Body, Record, cable_ends, identity, page, plain, same
 from pinion.drivers.netbox.results import Conflict
-from pinion.drivers.netbox.store import Body, Record, identity
-from pinion.drivers.netbox.wants import Want
-from pinion.drivers.netbox.words import unit_of, unit_words
-from pinion.drivers.netbox.world import World
 
 #: Main objects of units: what refers to them does so by their unit's name, so a living unit keeps its own.
 _MAIN = frozenset({VLAN, DEVICE})
@@ -69,49 +67,31 @@ class Others:
     gone: set[int] = field(default_factory=set)
     spans: dict[str, list[tuple[int, int, int, Record]]] = field(default_factory=dict)
 
+    def leave(self, record: Record, mark: str) -> bool:
+        """Whether no other want of the batch got the record."""
+        return self.claimed.get(identity(record), mark) == mark
 
-def candidates(world: World, kind: Kind, fields: Mapping[str, JsonValue]) -> list[Record]:
+
+def candidates(view: View, kind: Kind, fields: Mapping[str, JsonValue]) -> list[Record]:
     """Records that share a natural key with *fields* (those whose fields are all given), lowest id first."""
-    return world.keyed(kind, _keys(kind, fields))
+    return view.keyed(kind, kind.sought_keys(fields))
 
 
-def _keys(kind: Kind, fields: Mapping[str, JsonValue]) -> list[Key]:
-    keys = natural_keys(kind, fields)
-    if kind is VLAN:
-        keys += natural_keys(kind, {**fields, "group": None})[-1:]  # the same VLAN of the site, in no group
-    return [key for key in keys if not _unknown(kind, key, fields)]
-
-
-def _unknown(kind: Kind, key: Key, fields: Mapping[str, JsonValue]) -> bool:
-    """Whether a key names something that isn't there yet (a preview's negative id) or a field that was not given."""
-    if any(isinstance(part, int) and part < 0 for part in key[1:]):
-        return True
-    if kind is CABLE:
-        return False
-    return any(name not in fields for name in str(key[0]).split(","))
-
-
-def is_at_home(kind: Kind, record: Record, body: Mapping[str, JsonValue]) -> bool:
-    """Whether a record has every natural key of *body* already: then nothing of another can be in its way."""
-    return set(natural_keys(kind, body)) <= set(natural_keys(kind, plain_record(kind, record)))
-
-
-def own(world: World, want: Want, others: Others) -> list[Record]:
+def own(view: View, want: Want, others: Others) -> list[Record]:
     """The records that carry the want's mark and that no other want of the batch got."""
-    found = world.marked(want.kind, want.mark)
-    return [one for one in found if others.claimed.get(identity(one), want.mark) == want.mark]
+    return [one for one in view.marked(want.kind, want.mark) if others.leave(one, want.mark)]
 
 
 def match(
-    world: World, want: Want, body: Mapping[str, JsonValue], *, adopt: bool, inside: object, others: Others
+    view: View, want: Want, body: Mapping[str, JsonValue], *, adopt: bool, others: Others
 ) -> Match | Conflict | None:
-    """The record for *want*, None when there is none, a conflict when it is not ours to have. *inside*: id of the record around it."""
-    mine = own(world, want, others)
-    numbers = {identity(one) for one in mine} | others.gone
-    hits = [one for one in candidates(world, want.kind, body) if identity(one) not in numbers]
-    hits = [one for one in hits if others.claimed.get(identity(one), want.mark) == want.mark]
-    if want.shared:
-        return _shared(mine, hits)
+    """The record for *want*, None when there is none, a conflict when it is not ours to have."""
+    mine = own(view, want, others)
+    not_for_us = {identity(one) for one in mine} | others.gone
+    hits = [one for one in candidates(view, want.kind, body) if identity(one) not in not_for_us]
+    hits = [one for one in hits if others.leave(one, want.mark)]
+    if want.kind.shared and (mine or hits):
+        return Match(mine[0], doubles=tuple(mine[1:])) if mine else Match(hits[0], used=True)
     theirs = [one for one in hits if is_of_site(one, want.mark)]
     if mine:
         if want.kind not in (*_MAIN, CABLE) and (holder := _successor(want, body, theirs, others)) is not None:
@@ -119,34 +99,15 @@ def match(
                 return holder
             return Match(holder, predecessor=mark_of(holder), displaced=mine[0])
         return Match(mine[0], doubles=tuple(mine[1:]))
-    if theirs and len(theirs) == len(hits):
-        return _taken_over(want, body, theirs, others)
-    if want.kind is IP_RANGE and not hits and (parts := overlapping(world, body, want.mark, others)):
+    if theirs and len(theirs) == len(hits):  # None when it only stands in the way: `making_room` sees to that
+        found = _successor(want, body, theirs, others)
+        if found is None or isinstance(found, Conflict):
+            return found
+        twins = [one for one in theirs if one is not found and mark_of(one) == mark_of(found)]
+        return Match(found, predecessor=mark_of(found), doubles=tuple(twins))
+    if want.kind is IP_RANGE and not hits and (parts := overlapping(view, body, want.mark, others)):
         return Match(parts[0], predecessor=mark_of(parts[0]))
-    return _not_marked(want, body, hits, adopt=adopt, inside=inside)
-
-
-def is_of_site(record: Record, mark: str) -> bool:
-    """Whether a record is Pinion's and of the same site as *mark*."""
-    found = mark_of(record)
-    return found is not None and found.split("/", 1)[0] == mark.split("/", 1)[0]
-
-
-def _shared(mine: Sequence[Record], hits: Sequence[Record]) -> Match | None:
-    if mine:
-        return Match(mine[0], doubles=tuple(mine[1:]))
-    return Match(hits[0], used=True) if hits else None
-
-
-def _taken_over(
-    want: Want, body: Mapping[str, JsonValue], theirs: Sequence[Record], others: Others
-) -> Match | Conflict | None:
-    """A record of another unit of the site. None when it only stands in the way: `handover` sees to that."""
-    found = _successor(want, body, theirs, others)
-    if found is None or isinstance(found, Conflict):
-        return found
-    twins = [one for one in theirs if one is not found and mark_of(one) == mark_of(found)]
-    return Match(found, predecessor=mark_of(found), doubles=tuple(twins))
+    return _not_marked(want, body, hits, adopt=adopt) if hits else None
 
 
 def _successor(
@@ -156,7 +117,7 @@ def _successor(
     for record in theirs:
         mark = mark_of(record) or ""
         rival = others.bodies.get(mark)
-        if rival is not None and set(_keys(want.kind, rival)) & set(_keys(want.kind, body)):
+        if rival is not None and set(want.kind.sought_keys(rival)) & set(want.kind.sought_keys(body)):
             return Conflict(want.label, page(record), f"{unit_words(mark)} wants it, too")
         if _is_same_thing(want.kind, record, body, rival is not None) and not (
             want.kind in _MAIN and unit_of(mark) in others.alive
@@ -170,16 +131,10 @@ def _successor(
 def _is_same_thing(kind: Kind, record: Record, body: Mapping[str, JsonValue], wanted: bool) -> bool:
     if kind is VLAN:
         return record.get("vid") == body.get("vid")
-    if kind is CABLE:
-        return not wanted and has_same_ends(record, body)
-    return True
+    return kind is not CABLE or (not wanted and has_same_ends(record, body))
 
 
-def _not_marked(
-    want: Want, body: Mapping[str, JsonValue], hits: Sequence[Record], *, adopt: bool, inside: object
-) -> Match | Conflict | None:
-    if not hits:
-        return None
+def _not_marked(want: Want, body: Mapping[str, JsonValue], hits: Sequence[Record], *, adopt: bool) -> Match | Conflict:
     if len(hits) > 1 and want.kind is not CABLE:
         return Conflict(want.label, page(hits[0]), f"{len(hits)} objects answer to it; make it one of them by hand")
     hit = next((one for one in hits if not is_of_site(one, want.mark)), hits[0])
@@ -189,21 +144,28 @@ def _not_marked(
         if len(hits) == 1 and has_same_ends(hit, body):
             return Match(hit, take=True)
         return Conflict(want.label, page(hit), f"one of its ports is taken by {hit.get('display')}")
-    if adopt or (want.inside is not None and _lies_inside(want.kind, hit, inside, body)):
+    if adopt or (want.kind.inside and _lies_inside(want.kind, hit, body)):
         return Match(hit, take=True)
     return Conflict(want.label, page(hit), "exists already and is not Pinion's; set pinion:adopt to take it over")
 
 
+def _lies_inside(kind: Kind, record: Record, body: Mapping[str, JsonValue]) -> bool:
+    """Whether it is part of the same record of ours: natural keys of interfaces and MAC addresses say so, an address may be anywhere."""
+    return kind is not IP_ADDRESS or all(
+        record.get(name) == body.get(name) for name in ("assigned_object_type", "assigned_object_id")
+    )
+
+
 def has_same_ends(record: Record, body: Mapping[str, JsonValue]) -> bool:
-    """Whether a cable joins what *body* says."""
-    return sorted(map(repr, cable_ends(plain_record(CABLE, record)))) == sorted(map(repr, cable_ends(body)))
+    """Whether a cable joins what *body* says: which side is a is a matter of taste."""
+    return sorted(map(repr, cable_ends(CABLE.plain(record)))) == sorted(map(repr, cable_ends(body)))
 
 
-def overlapping(world: World, body: Mapping[str, JsonValue], mark: str, others: Others) -> list[Record]:
+def overlapping(view: View, body: Mapping[str, JsonValue], mark: str, others: Others) -> list[Record]:
     """Ranges of the site that NetBox would not let stand beside the wanted one, and that no want of the batch keeps."""
-    site = mark.split("/", 1)[0]
+    site = site_of(mark)
     if site not in others.spans:
-        ranges = [one for one in world.beneath(IP_RANGE, site) if plain(one.get("vrf")) is None]
+        ranges = [one for one in view.beneath(IP_RANGE, site) if plain(one.get("vrf")) is None]
         others.spans[site] = [(*_span(one), one) for one in ranges if mark_of(one) not in others.bodies]
     version, start, end = _span(body)
     return [
@@ -219,24 +181,18 @@ def _span(fields: Mapping[str, JsonValue]) -> tuple[int, int, int]:
     return start.version, int(start.ip), int(end.ip)
 
 
-def _lies_inside(kind: Kind, record: Record, inside: object, body: Mapping[str, JsonValue]) -> bool:
-    if kind is IP_ADDRESS:
-        return record.get("assigned_object_id") == inside and record.get("assigned_object_type") == body.get(
-            "assigned_object_type"
-        )
-    return True  # the natural keys of interfaces and MAC addresses hold what they lie in
-
-
 def compare(want: Want, body: Mapping[str, JsonValue], found: Match) -> Body:
     """The patch that makes the record as wanted; empty when nothing differs. Notes what differs in *found*."""
     if found.used:
         return {}
     record = found.record
-    patch: Body = {}
-    for name, wanted in body.items():
-        if not _equal(want.kind, name, record, wanted, body):
-            found.differing.add(name)
-            patch[name] = wanted
+    same_ends = bool(want.kind.joins) and has_same_ends(record, body)
+    found.differing |= {
+        name
+        for name, wanted in body.items()
+        if not (same_ends if name in want.kind.joins else same(plain(record.get(name)), wanted))
+    }
+    patch: Body = {name: wanted for name, wanted in body.items() if name in found.differing}
     for group in TOGETHER:
         if any(name in patch for name in group):
             patch.update({name: body[name] for name in group if name in body})
@@ -247,14 +203,3 @@ def compare(want: Want, body: Mapping[str, JsonValue], found: Match) -> Body:
     elif found.predecessor is not None:
         patch["custom_fields"] = {MARK: want.mark}  # and it stays adopted when it was
     return patch
-
-
-def _equal(kind: Kind, name: str, record: Record, wanted: JsonValue, body: Mapping[str, JsonValue]) -> bool:
-    if kind is CABLE and name in ("a_terminations", "b_terminations"):
-        return has_same_ends(record, body)  # which side is a is a matter of taste
-    return same(plain(record.get(name)), wanted)
-
-
-def is_adopted(record: Record) -> bool:
-    """Whether the record was there before us."""
-    return custom_field(record, ADOPTED) is True

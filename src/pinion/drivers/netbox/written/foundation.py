@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pinion.drivers.netbox.errors import NetBoxError, RefusedError
+from pinion.drivers.netbox.found.view import View
 from pinion.drivers.netbox.kinds import ADOPTED, CUSTOM_FIELDS, MARK, MARKED_KINDS, TAG, TAGS, Kind
-from pinion.drivers.netbox.plain import plain
-from pinion.drivers.netbox.store import Body, Record, RecordStore
-from pinion.drivers.netbox.world import World
-from pinion.drivers.netbox.writes import Writes
+from pinion.drivers.netbox.kinds.values import Body, Record, plain
+from pinion.drivers.netbox.server.bulk import Writes
+from pinion.drivers.netbox.server.store import RecordStore
 
 _TYPES = sorted(kind.content_type for kind in MARKED_KINDS)
 
@@ -30,9 +30,9 @@ def _wanted() -> list[tuple[Kind, str, Body]]:
     ]  # fmt: skip
 
 
-def ensure_foundation(store: RecordStore, world: World) -> None:
+def ensure_foundation(store: RecordStore, view: View) -> None:
     """Make what is missing. Raises `RefusedError` when a field of ours exists but can't serve."""
-    if world.marks_exist() and world.foundation_checked:
+    if view.marks_exist() and view.foundation_checked:
         return
     for kind, name, body in _wanted():
         found = _find(store, kind, name)
@@ -43,7 +43,7 @@ def ensure_foundation(store: RecordStore, world: World) -> None:
             if found is None:
                 raise answer if isinstance(answer, NetBoxError) else RefusedError(f"{kind.name} {name}", str(answer))
         _check(kind, name, body, found)
-    world.marks_made()
+    view.marks_made()
 
 
 def _find(store: RecordStore, kind: Kind, name: str) -> Record | None:

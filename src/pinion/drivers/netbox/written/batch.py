@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
 from pinion.drivers.netbox.errors import MissingError, NetBoxError
-from pinion.drivers.netbox.kinds import KINDS_OF_UNIT, Kind
-from pinion.drivers.netbox.resolve import Resolver
+from pinion.drivers.netbox.found.references import References
+from pinion.drivers.netbox.found.view import View
+from pinion.drivers.netbox.kinds import KINDS_OF_UNIT, Kind, Ref, Want
 from pinion.drivers.netbox.results import Change, Conflict
-from pinion.drivers.netbox.store import RecordStore
-from pinion.drivers.netbox.wants import Ref, Want
-from pinion.drivers.netbox.world import World
-from pinion.drivers.netbox.writes import Writes
+from pinion.drivers.netbox.server.bulk import Writes
+from pinion.drivers.netbox.server.store import RecordStore
 
 
 @dataclass(slots=True, eq=False)
@@ -57,14 +56,14 @@ class Batch:
     """The units of one run. *dry*: a preview. *alive*: marks of further units that the site file still holds, as far as known."""
 
     def __init__(
-        self, store: RecordStore, world: World, units: Sequence[Unit], *, dry: bool, alive: Iterable[str] = ()
+        self, store: RecordStore, view: View, units: Sequence[Unit], *, dry: bool, alive: Iterable[str] = ()
     ) -> None:
         self.store = store
-        self.world = world
+        self.view = view
         self.units = units
         self.dry = dry
         self.writes = Writes(store)
-        self.resolver = Resolver(world, dry=dry)
+        self.references = References(view, dry=dry)
         self.alive = frozenset(alive) | {unit.mark for unit in units}
         self.by_kind: dict[Kind, list[tuple[Unit, Want]]] = defaultdict(list)
         self.outside: dict[Kind, dict[str, Ref]] = defaultdict(dict)
@@ -78,39 +77,28 @@ class Batch:
 
     def load(self, *kinds: Kind) -> None:
         """Fetch what is marked as the units' or as something that they refer to."""
-        relevant = {want.kind for unit in self.units for want in unit.wants}
-        relevant |= {kind for unit in self.units for kind in KINDS_OF_UNIT[unit.mark.split("/")[1]]}
+        relevant = {kind for unit in self.units for kind in KINDS_OF_UNIT[unit.mark.split("/")[1]]}
         units = [unit.mark for unit in self.units]
         wanted = {}
         for kind in kinds:
             marks = [want.mark for _, want in self.by_kind[kind]] + list(self.outside[kind])
             if marks or kind in relevant:
                 wanted[kind] = (marks, units if kind in relevant else [])
-        self.world.load_all(wanted)
+        self.view.load_all(wanted)
 
-    def look_up(self, kind: Kind, bodies: Sequence[Mapping[str, JsonValue]]) -> None:
-        """Fetch what has natural keys like those of *bodies*."""
-        for fixed, name, values in self.resolver.searches(kind, bodies):
-            self.world.look_up(kind, fixed, name, values)
-
-    def runs_on(self, unit: Unit) -> bool:
-        """Whether there is still something to do for a unit. A preview goes on to tell all that is in the way."""
-        return unit.error is None or self.dry
+    def to_do(self, kind: Kind) -> list[tuple[Unit, Want]]:
+        """The wants of one kind. A unit that failed is done with; but a preview goes on, to tell all that is in the way."""
+        return [(unit, want) for unit, want in self.by_kind[kind] if unit.error is None or self.dry]
 
     def resolved(self, todo: Iterable[tuple[Unit, Want]], *, late: bool = False) -> list[Item]:
         """Wants with their references resolved; a unit that refers to what is not there has failed."""
         items = []
         for unit, want in todo:
-            body: dict[str, JsonValue] = {}
-            missing: MissingError | None = None
-            for name, value in (want.late if late else want.body).items():
-                resolved = self.resolver.value(value)
-                if isinstance(resolved, MissingError):
-                    missing = missing or resolved
-                else:
-                    body[name] = resolved
+            values = {name: self.references.value(value) for name, value in (want.late if late else want.body).items()}
+            missing = next((value for value in values.values() if isinstance(value, MissingError)), None)
             if missing is not None:
                 unit.fail(MissingError(want.label, missing.reason, missing.url))
             if missing is None or late:
+                body = {name: value for name, value in values.items() if not isinstance(value, MissingError)}
                 items.append(Item(unit, want, body))
         return items

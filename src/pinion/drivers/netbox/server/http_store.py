@@ -29,13 +29,13 @@ from pydantic import JsonValue
 from requests.adapters import HTTPAdapter
 
 from pinion.drivers.clear_text import PLAIN_HTTP, is_in_clear
-from pinion.drivers.netbox.answers import plain_error, write_error
 from pinion.drivers.netbox.errors import NetBoxError, RefusedError, UnreachableError
 from pinion.drivers.netbox.kinds import MARK, SUPPORTED, Kind, check_fields, check_filters
-from pinion.drivers.netbox.plain import mark_of
+from pinion.drivers.netbox.kinds.marks import mark_of
+from pinion.drivers.netbox.kinds.values import Body, Record, identity
 from pinion.drivers.netbox.results import ServerFacts
-from pinion.drivers.netbox.retry import Budget, retry_after
-from pinion.drivers.netbox.store import Body, Record, identity
+from pinion.drivers.netbox.server.answers import plain_error, write_error
+from pinion.drivers.netbox.server.retry import Budget, retry_after
 
 #: Records asked for in one answer: NetBox's own default for the most that it gives.
 PAGE = 1000

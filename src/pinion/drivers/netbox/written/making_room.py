@@ -1,4 +1,4 @@
-"""Handing over between the units of one site: what must be done before a record can be taken over, or a value that another still has.
+"""Making room between the units of one site: what must be done before a record can be taken over, or a value that another still has.
 
 NetBox refuses a second VID, name, rack unit, port or range, and to move an address that is another device's primary one. So whatever of
 ours is in the way makes room first: a VLAN leaves its group, a device gets a passing name or leaves its rack unit, a primary address is
@@ -8,39 +8,19 @@ that lost something is either gone from the site file, or the same `up` brings i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from pinion.drivers.netbox import account
+from pinion.drivers.netbox.compared import changes
+from pinion.drivers.netbox.compared.matching import Match, Others, candidates, overlapping, own
+from pinion.drivers.netbox.compared.renamed import has_place
 from pinion.drivers.netbox.errors import BulkRefusedError, ChangedError, NetBoxError
-from pinion.drivers.netbox.kinds import (
-    CABLE,
-    DEVICE,
-    DEVICE_TYPE,
-    INTERFACE,
-    IP_ADDRESS,
-    IP_RANGE,
-    MARK,
-    RACK,
-    VLAN,
-    Kind,
-)
-from pinion.drivers.netbox.likeness import EVIDENCE, Likeness, same_racks
-from pinion.drivers.netbox.matching import (
-    Match,
-    Others,
-    candidates,
-    is_adopted,
-    is_at_home,
-    is_of_site,
-    overlapping,
-    own,
-)
-from pinion.drivers.netbox.plain import mark_of, plain
-from pinion.drivers.netbox.store import Body, Record, etag, identity
-from pinion.drivers.netbox.units import Batch, Item
+from pinion.drivers.netbox.kinds import CABLE, DEVICE, DEVICE_TYPE, INTERFACE, IP_ADDRESS, IP_RANGE, MARK, VLAN, Kind
+from pinion.drivers.netbox.kinds.marks import is_adopted, is_of_site, mark_of, site_of
+from pinion.drivers.netbox.kinds.values import Body, Record, etag, identity, plain
+from pinion.drivers.netbox.written.batch import Batch, Item
 
 #: Decided items: each with the record that it gets, None when it is to be created.
 Decisions = Sequence[tuple[Item, Match | None]]
@@ -56,12 +36,12 @@ class _Step:
     patch: Body | None
 
 
-class Handover:
+class Room:
     """Makes room for the records of one run. *inherited*: marks whose new cable stands for one that was there before us."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self._world = batch.world
+        self._view = batch.view
         self.inherited: set[str] = set()
         self._placed: list[Record] | None = None
         self._finders: dict[Kind, Callable[[Item, Match | None, Others], list[_Step]]] = {
@@ -72,39 +52,9 @@ class Handover:
             IP_ADDRESS: self._primary,
         }
 
-    # --- what has a new name --------------------------------------------------------------------------------------------
-
-    def recognise(self, kind: Kind, items: Sequence[Item], others: Others) -> dict[str, Record]:
-        """For racks and devices that NetBox has under neither mark nor name: the record that each was until now, by mark."""
-        if kind is RACK:
-            named = {item.want.mark for item in items if candidates(self._world, RACK, item.body)}
-            return {mark: one for mark, one in same_racks(self._batch).items() if mark not in named}
-        return self._devices_until_now(items, others) if kind is DEVICE else {}
-
-    def _devices_until_now(self, items: Sequence[Item], others: Others) -> dict[str, Record]:
-        new = [item for item in items if not own(self._world, item.want, others)]
-        if not new and all(_has_place(one, item.body) for item in items for one in own(self._world, item.want, others)):
-            return {}
-        sites = {_site(item) for item in items}
-        self._world.load_marks(DEVICE, (), [f"{site}/device" for site in sites])
-        devices = {mark_of(one) or "": one for site in sites for one in self._world.beneath(DEVICE, f"{site}/device")}
-        free = {mark: one for mark, one in devices.items() if mark not in others.alive}
-        if not new or not free:
-            return {}
-        self._world.load_all(dict.fromkeys(EVIDENCE, ((), list(free))))
-        likeness = {site: Likeness(self._world, _of_site(free, site)) for site in sites}
-        found: dict[str, Record] = {}
-        for item in new:
-            if candidates(self._world, DEVICE, item.body):
-                continue
-            record = likeness[_site(item)].find(item)
-            if record is not None and identity(record) not in map(identity, found.values()):
-                found[item.want.mark] = record
-        return found
-
     # --- making room ----------------------------------------------------------------------------------------------------
 
-    def make_room(self, kind: Kind, decisions: Decisions, others: Others) -> bool:
+    def make(self, kind: Kind, decisions: Decisions, others: Others) -> bool:
         """Exchange marks and move aside what is in the way. True when something was written: then decide anew."""
         written = False
         moved: set[int] = set()  # decided on marks that an exchange of this round has changed since
@@ -127,7 +77,7 @@ class Handover:
         for step in self._steps(kind, decisions, others):
             if step.patch is None and identity(step.record) not in others.gone:
                 others.gone.add(identity(step.record))
-                account.removed(step.item.unit, kind, step.record, step.item.want.path)
+                changes.removed(step.item.unit, kind, step.record, step.item.want.path)
 
     def _steps(self, kind: Kind, decisions: Decisions, others: Others) -> list[_Step]:
         find = self._finders.get(kind)
@@ -137,8 +87,8 @@ class Handover:
     def _rivals(self, kind: Kind, item: Item, found: Match | None, others: Others) -> list[Record]:
         """Records of ours, of the same site, that share a natural key with the wanted one."""
         mine = {identity(found.record)} if found else set()
-        mine |= {identity(one) for one in own(self._world, item.want, others)} | others.gone
-        hits = candidates(self._world, kind, item.body)
+        mine |= {identity(one) for one in own(self._view, item.want, others)} | others.gone
+        hits = candidates(self._view, kind, item.body)
         return [one for one in hits if identity(one) not in mine and is_of_site(one, item.want.mark)]
 
     def _vlans(self, item: Item, found: Match | None, others: Others) -> list[_Step]:
@@ -150,15 +100,11 @@ class Handover:
         rivals = self._rivals(DEVICE, item, found, others)
         steps = [_Step(item, DEVICE, one, {"name": _passing_name(one)}) for one in rivals]
         position = item.body.get("position")
-        if isinstance(position, (int, float)) and not (found and _has_place(found.record, item.body)):
+        if isinstance(position, (int, float)) and not (found and has_place(found.record, item.body)):
             mine = identity(found.record) if found else None
-            near = [
-                one
-                for one in self._in_racks()
-                if identity(one) != mine
-                and plain(one.get("rack")) == item.body.get("rack")
-                and is_of_site(one, item.want.mark)
-            ]
+            rack, mark = item.body.get("rack"), item.want.mark
+            near = [one for one in self._in_racks() if plain(one.get("rack")) == rack and is_of_site(one, mark)]
+            near = [one for one in near if identity(one) != mine]
             end = position + self._height(item.body.get("device_type")) if near else position
             for one in near:
                 start = one["position"]
@@ -170,8 +116,8 @@ class Handover:
     def _in_racks(self) -> list[Record]:
         """Our devices that fill a rack unit."""
         if self._placed is None:
-            sites = {unit.mark.split("/", 1)[0] for unit in self._batch.units}
-            ours = [one for site in sites for one in self._world.beneath(DEVICE, f"{site}/device")]
+            sites = {site_of(unit.mark) for unit in self._batch.units}
+            ours = [one for site in sites for one in self._view.beneath(DEVICE, f"{site}/device")]
             self._placed = [one for one in ours if one.get("position") is not None]
         return self._placed
 
@@ -179,19 +125,17 @@ class Handover:
         """Rack units that devices of a type fill."""
         if not isinstance(number, int) or number < 0:
             return 1.0
-        if self._world.get(DEVICE_TYPE, number) is None:
-            self._world.look_up(DEVICE_TYPE, {}, "id", [str(number)])
-        height = (self._world.get(DEVICE_TYPE, number) or {}).get("u_height")
+        height = (self._fetched(DEVICE_TYPE, number) or {}).get("u_height")
         return float(height) if isinstance(height, (int, float)) else 1.0
 
     def _cables(self, item: Item, found: Match | None, others: Others) -> list[_Step]:
         return [_Step(item, CABLE, one, None) for one in self._rivals(CABLE, item, found, others)]
 
     def _ranges(self, item: Item, found: Match | None, others: Others) -> list[_Step]:
-        if found is not None and is_at_home(IP_RANGE, found.record, item.body):
+        if found is not None and IP_RANGE.is_at_home(found.record, item.body):
             return []
         mine = {identity(found.record)} if found else set()
-        parts = overlapping(self._world, item.body, item.want.mark, others)
+        parts = overlapping(self._view, item.body, item.want.mark, others)
         return [_Step(item, IP_RANGE, one, None) for one in parts if identity(one) not in mine and not is_adopted(one)]
 
     def _primary(self, item: Item, found: Match | None, _: Others) -> list[_Step]:
@@ -200,17 +144,20 @@ class Handover:
             return []
         holder = _device_of(found.record)
         target = item.body.get("assigned_object_id")
-        new = self._world.get(INTERFACE, target) if isinstance(target, int) else None
+        new = self._view.get(INTERFACE, target) if isinstance(target, int) else None
         if holder is None or (new is not None and plain(new.get("device")) == holder):
             return []
-        if self._world.get(DEVICE, holder) is None:
-            self._world.look_up(DEVICE, {}, "id", [str(holder)])
-        device = self._world.get(DEVICE, holder)
+        device = self._fetched(DEVICE, holder)
         if device is None or not is_of_site(device, item.want.mark):
             return []
         number = identity(found.record)
         fields: Body = {name: None for name in ("primary_ip4", "primary_ip6") if plain(device.get(name)) == number}
         return [_Step(item, DEVICE, device, fields)] if fields else []
+
+    def _fetched(self, kind: Kind, number: int) -> Record | None:
+        if self._view.get(kind, number) is None:
+            self._view.look_at(kind, [number])
+        return self._view.get(kind, number)
 
     # --- writes ---------------------------------------------------------------------------------------------------------
 
@@ -224,20 +171,20 @@ class Handover:
             for step, gone in zip(steps, answers, strict=True):
                 if gone is None:
                     done = True
-                    self._world.drop(kind, identity(step.record))
-                    account.removed(step.item.unit, kind, step.record, step.item.want.path)
+                    self._view.drop(kind, identity(step.record))
+                    changes.removed(step.item.unit, kind, step.record, step.item.want.path)
                     if is_adopted(step.record):
                         self.inherited.add(self._heir(kind, step))
             return done
-        stale: list[str] = []
+        stale: list[int] = []
         patches: list[Body] = [{"id": identity(one.record), **(one.patch or {})} for one in steps]
         for step, answer in zip(steps, writes.update(kind, patches, tags), strict=True):
             if not isinstance(answer, Exception):
                 done = True
-                self._world.put(kind, answer)
+                self._view.put(kind, answer)
             else:
-                stale.append(str(identity(step.record)))
-        self._world.look_up(kind, {}, "id", stale)
+                stale.append(identity(step.record))
+        self._view.look_at(kind, stale)
         return done
 
     def _heir(self, kind: Kind, step: _Step) -> str:
@@ -254,21 +201,13 @@ class Handover:
         try:
             answers = self._batch.store.update(kind, patches, [etag(record) or "*" for record, _ in pair])
         except (ChangedError, BulkRefusedError, NetBoxError):
-            self._world.forget(kind)  # whatever became of it: the next look shows it
+            self._view.forget(kind)  # whatever became of it: the next look shows it
             self._batch.load(kind)
             return False
         for answer in answers:
-            self._world.put(kind, answer)
-        account.succeeded(item, found.record, found.predecessor)
+            self._view.put(kind, answer)
+        changes.succeeded(item, found.record, found.predecessor)
         return True
-
-
-def _site(item: Item) -> str:
-    return item.want.mark.split("/", 1)[0]
-
-
-def _of_site(devices: Mapping[str, Record], site: str) -> dict[str, Record]:
-    return {mark: one for mark, one in devices.items() if mark.startswith(f"{site}/")}
 
 
 def _merged(steps: Sequence[_Step]) -> list[_Step]:
@@ -284,10 +223,6 @@ def _merged(steps: Sequence[_Step]) -> list[_Step]:
 def _passing_name(record: Record) -> str:
     """A name that no other device can have, for as long as it takes."""
     return f"{str(record.get('name'))[:40]} (moved, {identity(record)})"
-
-
-def _has_place(record: Record, body: Body) -> bool:
-    return plain(record.get("rack")) == body.get("rack") and record.get("position") == body.get("position")
 
 
 def _device_of(address: Record) -> int | None:

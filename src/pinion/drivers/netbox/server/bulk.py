@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from pinion.drivers.netbox.errors import BulkRefusedError, ChangedError, DeniedError, NetBoxError, RefusedError
 from pinion.drivers.netbox.kinds import Kind
-from pinion.drivers.netbox.store import Body, Record, RecordStore, identity
+from pinion.drivers.netbox.kinds.values import Body, Record, identity
+from pinion.drivers.netbox.server.store import RecordStore
 
 CHUNK = 100
 _SMALLEST = 10

@@ -4,38 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from pinion.drivers.netbox.found.view import View
 from pinion.drivers.netbox.kinds import CABLE, DEVICE, SITE
-from pinion.drivers.netbox.plain import mark_of, page, stated_mark
-from pinion.drivers.netbox.reading import Shape
-from pinion.drivers.netbox.removal import Removal
-from pinion.drivers.netbox.results import D, Deleted, Left
-from pinion.drivers.netbox.store import Record, RecordStore, identity
-from pinion.drivers.netbox.words import describe, unit_of
-from pinion.drivers.netbox.world import World
-from pinion.drivers.netbox.writes import Writes
+from pinion.drivers.netbox.kinds.marks import mark_of, stated_mark, unit_of
+from pinion.drivers.netbox.kinds.values import Record, identity, page
+from pinion.drivers.netbox.results import Deleted, Left
+from pinion.drivers.netbox.server.bulk import Writes
+from pinion.drivers.netbox.server.store import RecordStore
+from pinion.drivers.netbox.wanted.records import D
+from pinion.drivers.netbox.wanted.units import UnitType
+from pinion.drivers.netbox.written.removal import Removal
 
 _NOT_OURS = "it does not say that it is Pinion's: its tag or its identity was taken off, or somebody made it anew"
 
 
-def delete_units(store: RecordStore, shape: Shape[D], keys: Sequence[str]) -> dict[str, Deleted]:
+def delete_units(store: RecordStore, unit: UnitType[D], keys: Sequence[str]) -> dict[str, Deleted]:
     """Remove the units *keys* as far as we created them; release what we adopted. For each what went and what was left."""
-    marks = {shape.mark(key): key for key in keys}
-    world = World(store, scan=False)  # a deletion looks afresh
+    marks = {unit.mark(key): key for key in keys}
+    view = View(store, scan=False)  # a deletion looks afresh
     deleted: dict[str, list[str]] = {key: [] for key in keys}
     left: dict[str, list[Left]] = {key: [] for key in keys}
-    world.load_all({kind: ((), list(marks)) for kind in shape.kinds})
-    units = {kind: world.by_unit(kind, list(marks)) for kind in shape.kinds}
+    view.load_all({kind: ((), list(marks)) for kind in unit.kinds})
+    units = {kind: view.by_unit(kind, list(marks)) for kind in unit.kinds}
     removal = Removal(store, Writes(store))
-    for kind in reversed(shape.kinds):
+    for kind in reversed(unit.kinds):
         owners = {identity(one): marks[mark] for mark, ones in units[kind].items() for one in ones}
         records = [one for ones in units[kind].values() for one in ones]
         if kind is CABLE:
             records += _cables_on(store, units[DEVICE], owners, marks)
-        for record in world.untagged(kind):
+        for record in view.untagged(kind):
             if (owner := marks.get(unit_of(stated_mark(record) or ""))) is not None:
                 left[owner].append(
                     Left(
-                        describe(kind, record),
+                        kind.describe(record),
                         page(record),
                         "its tag pinion was taken off: it is not Pinion's any more",
                     )
@@ -43,17 +44,17 @@ def delete_units(store: RecordStore, shape: Shape[D], keys: Sequence[str]) -> di
         for outcome in removal.remove(kind, records) if records else ():
             key = owners[identity(outcome.record)]
             if outcome.left is None:
-                deleted[key].append(describe(kind, outcome.record))
+                deleted[key].append(kind.describe(outcome.record))
             else:
                 left[key].append(outcome.left)
-    gone = [key for key in keys if not units[shape.main][shape.mark(key)]]
-    for key, record in _not_ours(store, shape, gone, {one.url for ones in left.values() for one in ones}):
-        left[key].append(Left(describe(shape.main, record), page(record), _NOT_OURS))
+    gone = [key for key in keys if not units[unit.main][unit.mark(key)]]
+    for key, record in _not_ours(store, unit, gone, {one.url for ones in left.values() for one in ones}):
+        left[key].append(Left(unit.main.describe(record), page(record), _NOT_OURS))
     return {key: Deleted(tuple(deleted[key]), tuple(left[key])) for key in keys}
 
 
 def _not_ours(
-    store: RecordStore, shape: Shape[D], keys: Sequence[str], told: Collection[str | None]
+    store: RecordStore, unit: UnitType[D], keys: Sequence[str], told: Collection[str | None]
 ) -> list[tuple[str, Record]]:
     """Main objects of the units' names that do not carry our marks, less the pages *told* already."""
     by_site: dict[str, list[str]] = {}
@@ -62,12 +63,12 @@ def _not_ours(
     found: list[tuple[str, Record]] = []
     for site in store.find(SITE, {}, "slug", list(by_site)) if by_site else ():
         held = by_site.get(str(site.get("slug")), ())
-        if shape.main is SITE:
+        if unit.main is SITE:
             found += [(key, site) for key in held]
             continue
         names = {key.partition("/")[2].casefold(): key for key in held}
         words = [key.partition("/")[2] for key in held]
-        records = store.find(shape.main, {"site_id": str(identity(site))}, "name", words)
+        records = store.find(unit.main, {"site_id": str(identity(site))}, "name", words)
         for one in records:
             if (owner := names.get(str(one.get("name")).casefold())) is not None:
                 found.append((owner, one))
