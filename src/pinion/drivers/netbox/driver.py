@@ -16,6 +16,7 @@ from functools import partial
 from typing import Generic
 
 from pinion.drivers.netbox.batching import Batcher
+from pinion.drivers.netbox.compared.batch import Batch, Unit
 from pinion.drivers.netbox.errors import ExistsError, RefusedError
 from pinion.drivers.netbox.found.units import Reading
 from pinion.drivers.netbox.found.view import View
@@ -26,7 +27,6 @@ from pinion.drivers.netbox.server.http_store import HttpStore
 from pinion.drivers.netbox.server.store import RecordStore
 from pinion.drivers.netbox.wanted.records import D, DeviceRecord, SiteRecords, VlanRecord
 from pinion.drivers.netbox.wanted.units import DEVICE_UNIT, SITE_UNIT, VLAN_UNIT, UnitType
-from pinion.drivers.netbox.written.batch import Batch, Unit
 from pinion.drivers.netbox.written.deleting import delete_units
 from pinion.drivers.netbox.written.foundation import ensure_foundation
 from pinion.drivers.netbox.written.run import Run

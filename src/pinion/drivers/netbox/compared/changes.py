@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
+from pinion.drivers.netbox.compared.batch import Item, Unit
 from pinion.drivers.netbox.compared.matching import Match
 from pinion.drivers.netbox.found.references import shown
 from pinion.drivers.netbox.kinds import Kind
 from pinion.drivers.netbox.kinds.marks import is_adopted, unit_of, unit_words
 from pinion.drivers.netbox.kinds.values import Record, page, word
 from pinion.drivers.netbox.results import Change
-from pinion.drivers.netbox.written.batch import Item, Unit
 
 
 def created(item: Item, record: Record | None) -> None:

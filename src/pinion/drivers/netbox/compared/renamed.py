@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from pinion.drivers.netbox.compared.batch import Batch, Item
 from pinion.drivers.netbox.compared.matching import Others, candidates, own
 from pinion.drivers.netbox.found.view import View
 from pinion.drivers.netbox.kinds import CABLE, DEVICE, IP_ADDRESS, MAC_ADDRESS, RACK, Ends, Kind
 from pinion.drivers.netbox.kinds.marks import mark_of, site_of
 from pinion.drivers.netbox.kinds.values import Record, cable_ends, identity, plain
-from pinion.drivers.netbox.written.batch import Batch, Item
 
 #: Kinds of which each record is a device's own, with the field that says so.
 _SIGNS = ((IP_ADDRESS, "address"), (MAC_ADDRESS, "mac_address"))

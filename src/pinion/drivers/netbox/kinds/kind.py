@@ -128,9 +128,10 @@ class Kind:
     """One kind of record.
 
     *unit* is the unit that it is part of ("" for tag and custom fields, which carry no marks), *listed* the unit's property in which its
-    things stand, *parts* their words. *mark*, *label*, *place* (path in the unit; *gone*: that of one that goes, if another) and *noun* (name
-    among the ids) are texts with words in braces; *named_by* is the word that a reference to it states. *known_by*: fields by which a reference finds it. *joins*: fields whose
-    every member is a natural key of its own. *observed* is read and never written, *filters* may be asked for.
+    things stand, *parts* their words. *mark*, *label*, *place* (path in the unit; *gone*: that of one that goes, if another) and *noun*
+    (name among the ids) are texts with words in braces; *named_by* is the word that a reference to it states. *known_by*: fields by which
+    a reference finds it. *joins*: fields whose every member is a natural key of its own. *observed* is read and never written, *filters*
+    may be asked for.
 
     *shared*: sites share it, so it is used as found, and removed when nothing uses it. *inside*: part of a record of ours, so taken over
     without asking. *serial*: parallel creates break it (role trees). *weak*: the server's check for doubles is no lock.

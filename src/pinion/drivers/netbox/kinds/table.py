@@ -249,7 +249,8 @@ MAC_ADDRESS = Kind(
     "MAC address", "dcim/mac-addresses",
     (stated("mac_address", "mac"), _of_interface, refers("assigned_object_id", INTERFACE, "interface")),
     unit="device", parts=_macs, mark="{site}/device/{device}/mac/{interface}", label="MAC address {mac}",
-    place="interfaces[{interface}]", gone="interfaces[{interface}].mac", named_by="mac", known_by=("mac_address",), keys=(key("mac_address", "assigned_object_id"),),
+    place="interfaces[{interface}]", gone="interfaces[{interface}].mac", named_by="mac", known_by=("mac_address",),
+    keys=(key("mac_address", "assigned_object_id"),),
     searches=(found_by("interface_id", "assigned_object_id"),), filters=_filters("mac_address interface_id"), inside=True,
 )  # fmt: skip
 IP_ADDRESS = Kind(

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from pinion.drivers.netbox.compared import changes
+from pinion.drivers.netbox.compared.batch import Batch, Item
 from pinion.drivers.netbox.compared.matching import Match, Others, candidates, overlapping, own
 from pinion.drivers.netbox.compared.renamed import has_place
 from pinion.drivers.netbox.errors import BulkRefusedError, ChangedError, NetBoxError
 from pinion.drivers.netbox.kinds import CABLE, DEVICE, DEVICE_TYPE, INTERFACE, IP_ADDRESS, IP_RANGE, MARK, VLAN, Kind
 from pinion.drivers.netbox.kinds.marks import is_adopted, is_of_site, mark_of, site_of
 from pinion.drivers.netbox.kinds.values import Body, Record, etag, identity, plain
-from pinion.drivers.netbox.written.batch import Batch, Item
 
 #: Decided items: each with the record that it gets, None when it is to be created.
 Decisions = Sequence[tuple[Item, Match | None]]

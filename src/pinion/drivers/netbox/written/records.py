@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from pinion.drivers.netbox.compared import changes
+from pinion.drivers.netbox.compared.batch import Batch, Item
 from pinion.drivers.netbox.compared.matching import Match, candidates, compare
 from pinion.drivers.netbox.errors import (
     ChangedError,
@@ -18,7 +19,6 @@ from pinion.drivers.netbox.errors import (
 from pinion.drivers.netbox.kinds import ADOPTED, MARK, TAG, Kind, Want
 from pinion.drivers.netbox.kinds.marks import is_adopted
 from pinion.drivers.netbox.kinds.values import Body, Record, etag, identity, page
-from pinion.drivers.netbox.written.batch import Batch, Item
 from pinion.drivers.netbox.written.removal import Removal
 
 #: Items to look at again, with the reason.

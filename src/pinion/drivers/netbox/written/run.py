@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import JsonValue
 
+from pinion.drivers.netbox.compared.batch import Batch, Item
 from pinion.drivers.netbox.compared.matching import Match, Others, match
 from pinion.drivers.netbox.compared.renamed import renamed
 from pinion.drivers.netbox.errors import ChangedError, ExistsError
@@ -25,7 +26,6 @@ from pinion.drivers.netbox.kinds.marks import mark_of
 from pinion.drivers.netbox.kinds.values import Record, identity
 from pinion.drivers.netbox.results import Conflict
 from pinion.drivers.netbox.server.retry import Budget
-from pinion.drivers.netbox.written.batch import Batch, Item
 from pinion.drivers.netbox.written.making_room import Room
 from pinion.drivers.netbox.written.records import Again, RecordWriter, given_up
 from pinion.drivers.netbox.written.unwanted import remove_unwanted

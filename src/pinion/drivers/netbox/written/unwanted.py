@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pinion.drivers.netbox.compared import changes
+from pinion.drivers.netbox.compared.batch import Batch, Unit
 from pinion.drivers.netbox.compared.renamed import same_racks
 from pinion.drivers.netbox.kinds import (
     CATALOGUE,
@@ -21,7 +22,6 @@ from pinion.drivers.netbox.kinds import (
 )
 from pinion.drivers.netbox.kinds.marks import mark_of
 from pinion.drivers.netbox.kinds.values import Record, identity
-from pinion.drivers.netbox.written.batch import Batch, Unit
 from pinion.drivers.netbox.written.removal import Removal, in_use
 
 #: Kinds whose natural keys hold no reference: what another unit of the batch wants of them is handed over instead of deleted.
