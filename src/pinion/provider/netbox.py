@@ -16,14 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol
 
-from pydantic import BaseModel, JsonValue
+from pydantic import JsonValue
 
 from pinion.drivers.netbox.errors import DeniedError as NetBoxDeniedError
 from pinion.drivers.netbox.errors import ExistsError, MissingError, NetBoxError
 from pinion.drivers.netbox.errors import UnreachableError as NetBoxUnreachableError
 from pinion.drivers.netbox.results import Applied, Change, Deleted, Observed, UnitDiff
-from pinion.drivers.netbox.wanted.records import D, DeviceType, Interface, Named, Prefix, Rack
-from pinion.drivers.netbox.wanted.records import IpRange as Range
+from pinion.drivers.netbox.wanted.records import D
+from pinion.drivers.netbox.wanted.units import IDENTITIES
 from pinion.provider.plugin import (
     Call,
     Checked,
@@ -46,15 +46,6 @@ from pinion.provider.plugin import (
 )
 from pinion.provider.shape import ORIGIN, Shape, overlay
 
-#: The field that names each thing which stands in a list of a unit.
-IDENTITIES: Final[Mapping[type[BaseModel], str]] = {
-    Rack: "name",
-    DeviceType: "slug",
-    Named: "slug",
-    Prefix: "prefix",
-    Range: "name",
-    Interface: "name",
-}
 #: Outputs that NetBox or the driver decides.
 OUTPUTS: Final = ("url", "owner", "drift", "netbox_ids")
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")

@@ -29,10 +29,11 @@ from pinion.drivers.netbox.kinds import (
 )
 from pinion.drivers.netbox.kinds.values import Body, Record, identity
 from pinion.drivers.netbox.wanted.records import DeviceRecord, SiteRecords, VlanRecord
+from pinion.drivers.netbox.wanted.units import IDENTITIES
 from pinion.plan import Plan, plan
 from pinion.provider import main as provider
 from pinion.provider.main import PinionPlugin
-from pinion.provider.netbox import IDENTITIES, LOST_MARK
+from pinion.provider.netbox import LOST_MARK
 from pinion.provider.plugin import Value
 from pinion.provider.plugin.values import decode
 from pinion.provider.shape import Shape

@@ -124,7 +124,7 @@ class Reading(Generic[D]):
             for record in parts[kind] if kind is not unit.main else ():
                 ids |= _name_and_id(kind, record)
             if kind.listed:
-                model = _model_of(unit.model, kind.listed)
+                model = unit.model_of(kind)
                 items = [self._item(model, kind, one, nested.get(identity(one), {})) for one in parts[kind]]
                 values[kind.listed] = tuple(items)
         if unit.main is DEVICE:
@@ -171,13 +171,6 @@ def _empty(model: type[BaseModel], name: str) -> object:
     if annotation is NoneType or NoneType in get_args(annotation):
         return None
     return annotation() if annotation in (str, int, float, bool) else ""
-
-
-@cache
-def _model_of(unit: type[BaseModel], listed: str) -> type[BaseModel]:
-    """The model of the things in a property."""
-    found: type[BaseModel] = get_args(unit.model_fields[listed].annotation)[0]
-    return found
 
 
 def _name(kind: Kind, record: Record) -> str:

@@ -296,9 +296,9 @@ def _reading(kind: Kind) -> tuple[str, ...]:
 
 @cache
 def _mark_pattern(kind: Kind) -> re.Pattern[str]:
-    """The mark's text as a pattern: only the last word may hold a slash."""
+    """The mark's text as a pattern: only the last word may hold a slash, and none where it is the name of a unit."""
     text = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(kind.mark))
-    return re.compile(re.sub(r"\[\^/\]\+\)$", ".+)", text))
+    return re.compile(re.sub(r"\[\^/\]\+\)$", ".+)", text) if kind.place else text)
 
 
 class UnknownNameError(ValueError):

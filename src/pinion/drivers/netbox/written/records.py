@@ -178,7 +178,7 @@ def _worth_another(error: Exception, attempt: int) -> bool:
 def given_up(want: Want, reason: Exception) -> NetBoxError:
     """The error after the last attempt."""
     if isinstance(reason, UnreachableError):
-        return UnreachableError(want.label, reason.reason, reason.url, maybe_applied=reason.maybe_applied)
+        return reason.about(want.label)
     if isinstance(reason, NetBoxError):
         return RefusedError(want.label, reason.reason, reason.url)
     text = reason.reason if isinstance(reason, ChangedError) else str(reason)
@@ -187,7 +187,4 @@ def given_up(want: Want, reason: Exception) -> NetBoxError:
 
 def _as_error(answer: Exception, label: str, url: str | None) -> NetBoxError:
     """An answer about a list as the error of one record in it."""
-    if not isinstance(answer, NetBoxError):
-        return StaleError(label, str(answer), url)
-    more = {name: getattr(answer, name) for name in ("token", "maybe_applied") if hasattr(answer, name)}
-    return type(answer)(label, answer.reason, url or answer.url, **more)
+    return answer.about(label, url) if isinstance(answer, NetBoxError) else StaleError(label, str(answer), url)
