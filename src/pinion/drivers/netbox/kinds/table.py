@@ -74,6 +74,11 @@ def _of_site(unit: SiteRecords) -> Words:
     return {"site": unit.site}
 
 
+def _site(words: Words) -> Value:
+    site: str = words["site"]
+    return site
+
+
 def _region(unit: SiteRecords) -> Iterator[Words]:
     if unit.region:
         yield {"site": unit.site, "slug": unit.region, "name": unit.region}
@@ -121,7 +126,7 @@ PLATFORM = _catalogue("platform", "dcim/platforms", "platforms", "device_count v
 VLAN_ROLE = _catalogue("VLAN role", "ipam/roles", "vlan_roles", "prefix_count vlan_count", model="role")
 VLAN_GROUP = Kind(
     "VLAN group", "ipam/vlan-groups",
-    (stated("slug", "site"), stated("name", "site"), always("scope_type", "dcim.site"), refers("scope_id", SITE, "site")),
+    (Field("slug", _site), Field("name", _site), always("scope_type", "dcim.site"), refers("scope_id", SITE, "site")),
     unit="site", parts=lambda unit: (_of_site(unit),), mark="{site}/site/vlan-group", label="VLAN group {site}", named_by="site",
     known_by=("slug", "scope_type", "scope_id"), keys=(key("slug", "scope_type", "scope_id"),),
     filters=_filters("slug scope_type scope_id"),
