@@ -9,6 +9,7 @@ from typing import TypeVar
 from pinion.drivers.netbox.errors import UnreachableError
 from pinion.drivers.netbox.kinds import Kind
 from pinion.drivers.netbox.results import ServerFacts
+from pinion.drivers.netbox.schema import EndPoint
 from pinion.drivers.netbox.store import Body, Record, RecordStore
 
 T = TypeVar("T")
@@ -54,6 +55,13 @@ class Spy:
     ) -> list[Record]:
         self.reads += 1
         return self.store.find(kind, fixed, name, values)
+
+    def end_points(self) -> tuple[EndPoint, ...]:
+        return self.store.end_points()
+
+    def listing(self, path: str, query: Sequence[tuple[str, str]]) -> list[Record]:
+        self.reads += 1
+        return self.store.listing(path, query)
 
     def create(self, kind: Kind, bodies: Sequence[Body]) -> list[Record]:
         return self._sent("POST", kind, bodies, lambda: self.store.create(kind, bodies))

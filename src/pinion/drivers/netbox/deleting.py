@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from pinion.drivers.netbox.kinds import CABLE, DEVICE, SITE
+from pinion.drivers.netbox.kinds import CABLE, DEVICE, SITE, Kind
 from pinion.drivers.netbox.plain import mark_of, page, stated_mark
 from pinion.drivers.netbox.reading import Shape
 from pinion.drivers.netbox.removal import Removal
@@ -25,23 +25,20 @@ def delete_units(store: RecordStore, shape: Shape[D], keys: Sequence[str]) -> di
     left: dict[str, list[Left]] = {key: [] for key in keys}
     world.load_all({kind: ((), list(marks)) for kind in shape.kinds})
     units = {kind: world.by_unit(kind, list(marks)) for kind in shape.kinds}
-    removal = Removal(store, Writes(store))
+    owners: dict[Kind, dict[int, str]] = {}
+    going: dict[Kind, list[Record]] = {}
     for kind in reversed(shape.kinds):
-        owners = {identity(one): marks[mark] for mark, ones in units[kind].items() for one in ones}
-        records = [one for ones in units[kind].values() for one in ones]
+        owners[kind] = {identity(one): marks[mark] for mark, ones in units[kind].items() for one in ones}
+        going[kind] = [one for ones in units[kind].values() for one in ones]
         if kind is CABLE:
-            records += _cables_on(store, units[DEVICE], owners, marks)
+            going[kind] += _cables_on(store, units[DEVICE], owners[kind], marks)
         for record in world.untagged(kind):
             if (owner := marks.get(unit_of(stated_mark(record) or ""))) is not None:
-                left[owner].append(
-                    Left(
-                        describe(kind, record),
-                        page(record),
-                        "its tag pinion was taken off: it is not Pinion's any more",
-                    )
-                )
-        for outcome in removal.remove(kind, records) if records else ():
-            key = owners[identity(outcome.record)]
+                reason = "its tag pinion was taken off: it is not Pinion's any more"
+                left[owner].append(Left(describe(kind, record), page(record), reason))
+    for kind, outcomes in Removal(store, Writes(store)).remove_all(going).items():
+        for outcome in outcomes:
+            key = owners[kind][identity(outcome.record)]
             if outcome.left is None:
                 deleted[key].append(describe(kind, outcome.record))
             else:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from pinion.drivers.netbox import account
-from pinion.drivers.netbox.errors import BulkRefusedError, ChangedError, NetBoxError
+from pinion.drivers.netbox.dependents import kept
+from pinion.drivers.netbox.errors import BulkRefusedError, ChangedError, NetBoxError, RefusedError
 from pinion.drivers.netbox.kinds import (
     CABLE,
     DEVICE,
@@ -38,9 +39,10 @@ from pinion.drivers.netbox.matching import (
     overlapping,
     own,
 )
-from pinion.drivers.netbox.plain import mark_of, plain
+from pinion.drivers.netbox.plain import mark_of, page, plain
 from pinion.drivers.netbox.store import Body, Record, etag, identity
 from pinion.drivers.netbox.units import Batch, Item
+from pinion.drivers.netbox.words import describe
 
 #: Decided items: each with the record that it gets, None when it is to be created.
 Decisions = Sequence[tuple[Item, Match | None]]
@@ -220,6 +222,8 @@ class Handover:
         writes = self._batch.writes
         done = False
         if steps[0].patch is None:
+            steps = self._deletable(kind, steps)
+            tags = [etag(one.record) or "*" for one in steps]
             answers = writes.delete(kind, [identity(one.record) for one in steps], tags)
             for step, gone in zip(steps, answers, strict=True):
                 if gone is None:
@@ -240,6 +244,23 @@ class Handover:
                 stale.append(str(identity(step.record)))
         self._world.look_up(kind, {}, "id", stale)
         return done
+
+    def _deletable(self, kind: Kind, steps: Sequence[_Step]) -> list[_Step]:
+        """Those on which nobody hung anything; for the others their unit has failed."""
+        try:
+            stay = kept(self._batch.store, {kind: [one.record for one in steps]})
+        except NetBoxError as error:
+            for one in steps:
+                one.item.unit.fail(type(error)(error.object, error.reason, error.url))
+            return []
+        free = []
+        for one in steps:
+            reason = stay.get((kind, identity(one.record)))
+            if reason is None:
+                free.append(one)
+            else:
+                one.item.unit.fail(RefusedError(describe(kind, one.record), reason, page(one.record)))
+        return free
 
     def _heir(self, kind: Kind, step: _Step) -> str:
         """Mark of what will stand for a record that was there before us: its own want, else the one in whose way it was."""

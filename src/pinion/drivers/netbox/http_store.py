@@ -29,12 +29,14 @@ from pydantic import JsonValue
 from requests.adapters import HTTPAdapter
 
 from pinion.drivers.clear_text import PLAIN_HTTP, is_in_clear
+from pinion.drivers.netbox import schema
 from pinion.drivers.netbox.answers import plain_error, write_error
 from pinion.drivers.netbox.errors import NetBoxError, RefusedError, UnreachableError
 from pinion.drivers.netbox.kinds import MARK, SUPPORTED, Kind, check_fields, check_filters
 from pinion.drivers.netbox.plain import mark_of
 from pinion.drivers.netbox.results import ServerFacts
 from pinion.drivers.netbox.retry import Budget, retry_after
+from pinion.drivers.netbox.schema import EndPoint
 from pinion.drivers.netbox.store import Body, Record, identity
 
 #: Records asked for in one answer: NetBox's own default for the most that it gives.
@@ -78,6 +80,8 @@ class HttpStore:
         self._api.http_session = session
         self._session = session
         self._facts: ServerFacts | None = None
+        self._end_points: tuple[EndPoint, ...] | None = None
+        self._asking = threading.Lock()
         self._lock = threading.Lock()
         self.calls = 0  # HTTP requests sent, for figures and tests
 
@@ -122,15 +126,30 @@ class HttpStore:
         check_filters(kind, [*fixed, *([name] if name else [])])
         found: dict[int, Record] = {}
         for query in _queries(kind, fixed, name, values):
-            for record in self._known(kind, query):
+            for record in self._known(f"{kind.name} list", self._endpoint(kind), query):
                 found[identity(record)] = record
         return [found[key] for key in sorted(found)]
 
-    def _known(self, kind: Kind, query: list[tuple[str, str]]) -> list[Record]:
+    def end_points(self) -> tuple[EndPoint, ...]:
+        """See `RecordStore.end_points`. Asks once."""
+        with self._asking:
+            if self._end_points is None:
+                self._end_points = schema.end_points(self)
+            return self._end_points
+
+    def listing(self, path: str, query: Sequence[tuple[str, str]]) -> list[Record]:
+        """See `RecordStore.listing`."""
+        return self._known(f"{path} list", f"{self._api.base_url}/{path}/", list(query))
+
+    def document(self, path: str, query: Sequence[tuple[str, str]] = ()) -> dict[str, JsonValue]:
+        """One object of JSON below `/api/`."""
+        return self._get(f"api/{path}", f"{self._api.base_url}/{path}", query)
+
+    def _known(self, what: str, url: str, query: list[tuple[str, str]]) -> list[Record]:
         """The records for a query, less the ids in it that are gone: NetBox refuses a whole query for one of them."""
         while True:
             try:
-                return list(self._pages(kind, query))
+                return list(self._pages(what, url, query))
             except RefusedError as error:
                 gone = _UNKNOWN_CHOICE.search(error.reason)
                 rest = [pair for pair in query if not gone or pair != gone.groups()]
@@ -141,8 +160,7 @@ class HttpStore:
                     return []
                 query = rest
 
-    def _pages(self, kind: Kind, query: Sequence[tuple[str, str]]) -> Iterator[Record]:
-        what, url = f"{kind.name} list", self._endpoint(kind)
+    def _pages(self, what: str, url: str, query: Sequence[tuple[str, str]]) -> Iterator[Record]:
         start = 0
         while True:
             body = self._get(what, url, [*query, ("limit", str(self._page)), ("start", str(start))])
@@ -153,7 +171,9 @@ class HttpStore:
             yield from records
             if body["next"] is None or not records:
                 return
-            numbers = [identity(record) for record in records]
+            numbers = [number for record in records if isinstance(number := record.get("id"), int)]
+            if len(numbers) < len(results):
+                raise RefusedError(what, "holds records without a number for their id: it could not be read whole", url)
             if numbers != sorted(numbers) or numbers[0] < start:
                 raise RefusedError(
                     what,

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from pinion.drivers.netbox.kinds import Kind
 from pinion.drivers.netbox.results import ServerFacts
+from pinion.drivers.netbox.schema import EndPoint
 
 #: A record as NetBox serves it: related objects and choices are nested.
 Record: TypeAlias = dict[str, JsonValue]
@@ -44,6 +45,12 @@ class RecordStore(Protocol):
 
     def delete(self, kind: Kind, ids: Sequence[int], etags: Sequence[str]) -> None:
         """Delete all or none."""
+
+    def end_points(self) -> tuple[EndPoint, ...]:
+        """Every list of the server, with the fields by which its records name others."""
+
+    def listing(self, path: str, query: Sequence[tuple[str, str]]) -> list[Record]:
+        """Records of the list *path* below `/api/`, of whatever kind, complete."""
 
 
 def identity(record: Mapping[str, JsonValue]) -> int:
