@@ -172,11 +172,16 @@ class UnitKind(ResourceKind, Generic[D]):
         return self._apply(call, desired, news, adopt=adopt, is_new=False)
 
     def delete(self, call: Call, resource_id: str, old_inputs: Properties, olds: Properties) -> None:  # noqa: ARG002
-        """Remove what we created. What was there before us, and what others still use, stays: each with its reason as a warning."""
+        """Remove what we created. What was there before us, and what others still use, stays: each with its reason as a warning.
+
+        What is ours and can't go yet is an error: the resource stays in the state, so that the next run tries again.
+        """
         with _errors(self._noun, resource_id, old_inputs):
             deleted = self._access.driver().delete(resource_id)
-        if deleted.left:
-            lines = [f"{one.object} stays in NetBox: {one.reason}" + _in_brackets(one.url) for one in deleted.left]
+        lines = [f"{one.object} stays in NetBox: {one.reason}" + _in_brackets(one.url) for one in deleted.left]
+        if any(one.again for one in deleted.left):
+            raise RefusedError(f"{self._noun} {resource_id}: {_list(lines)}")
+        if lines:
             call.warn(_list(lines))
 
     # --- parts of these -----------------------------------------------------------------------------------------------

@@ -37,11 +37,12 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Something that a deletion left in NetBox, and why."""
+    """Something that a deletion left in NetBox, and why. *again*: it is Pinion's still, and another deletion may succeed."""
 
     object: str
     url: str | None
     reason: str
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from doubles.netbox_store import MemoryStore
 from engine.netbox_server import TOKEN, Server, serving
 from netbox_contract.contract import *  # noqa: F403 - pytest collects the tests of the contract here
+from netbox_contract.dependents import *  # noqa: F403
+from netbox_contract.others import InMemory
 from netbox_contract.samples import Sample
 from netbox_contract.spying import Hand, Spy
 
@@ -47,6 +50,17 @@ def driver(spy: Spy) -> NetBoxDriver:
 @pytest.fixture
 def hand(store: HttpStore, driver: NetBoxDriver) -> Hand:
     return Hand(store, driver.forget)
+
+
+@pytest.fixture
+def others(server: Server) -> InMemory:
+    return InMemory(server.store)
+
+
+@pytest.fixture(autouse=True)
+def schema_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads what another one kept of a schema."""
+    monkeypatch.setenv("PINION_CACHE", str(tmp_path))
 
 
 @pytest.fixture

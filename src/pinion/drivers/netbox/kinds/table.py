@@ -298,22 +298,3 @@ TOGETHER = (
     ("mode", "untagged_vlan", "tagged_vlans"),
     ("rack", "position", "face"),
 )
-
-
-def permissions() -> list[dict[str, object]]:
-    """The least that the driver's NetBox user needs, as NetBox object permissions.
-
-    Tags and custom fields are made once and changed never again, so nobody needs to delete them with this token.
-    """
-    return [
-        {
-            "description": "Make, change and remove what a site file declares",
-            "object_types": sorted(kind.content_type for kind in MARKED_KINDS),
-            "actions": ["view", "add", "change", "delete"],
-        },
-        {
-            "description": "Make the tag and the custom fields that say what is Pinion's",
-            "object_types": sorted(kind.content_type for kind in KINDS if not kind.marked),
-            "actions": ["view", "add"],
-        },
-    ]

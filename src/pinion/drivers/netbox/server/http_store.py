@@ -21,6 +21,8 @@ from pinion.drivers.netbox.kinds import MARK, SUPPORTED, Kind, check_fields, che
 from pinion.drivers.netbox.kinds.marks import mark_of
 from pinion.drivers.netbox.kinds.values import Body, Record, identity
 from pinion.drivers.netbox.results import ServerFacts
+from pinion.drivers.netbox.server import schema
+from pinion.drivers.netbox.server.schema import EndPoint
 from pinion.drivers.netbox.server.session import Call, Session
 
 #: Records asked for in one answer: NetBox's own default for the most that it gives.
@@ -51,6 +53,7 @@ class HttpStore:
             allow_plain_http=allow_plain_http,
         )  # fmt: skip
         self._facts: ServerFacts | None = None
+        self._end_points: tuple[EndPoint, ...] | None = None
         self._asking = threading.Lock()
 
     def __repr__(self) -> str:
@@ -76,19 +79,33 @@ class HttpStore:
         """Version and user. Raises `RefusedError` for a release that this driver does not know."""
         with self._asking:
             if self._facts is None:
-                release = str(self.document("status/").get("netbox-version", ""))
+                release = str(self._read("NetBox", "status").get("netbox-version", ""))
                 version = tuple(int(part) for part in release.split(".")[:2] if part.isdigit())
                 if version not in SUPPORTED:
                     known = ", ".join(f"{major}.{minor}" for major, minor in SUPPORTED)
                     reason = f"release {release or 'unknown'} is not supported (known: {known})"
                     raise RefusedError("NetBox", reason, self._url)
-                user = str(self.document("authentication-check/").get("username", ""))
+                user = str(self._read("NetBox", "authentication-check").get("username", ""))
                 self._facts = ServerFacts((version[0], version[1]), release, self._url, user)
             return self._facts
 
-    def document(self, path: str) -> dict[str, JsonValue]:
+    def document(self, path: str, query: Sequence[tuple[str, str]] = ()) -> dict[str, JsonValue]:
         """One object of JSON below `/api/`."""
-        return Call(self._session, "NetBox", self._endpoint(path)).read({})
+        return self._read(f"api/{path}", path, query)
+
+    def _read(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> dict[str, JsonValue]:
+        return Call(self._session, what, self._endpoint(path)).read(dict(query))
+
+    def end_points(self) -> tuple[EndPoint, ...]:
+        """See `RecordStore.end_points`. Asks once."""
+        with self._asking:
+            if self._end_points is None:
+                self._end_points = schema.end_points(self)
+            return self._end_points
+
+    def listing(self, path: str, query: Sequence[tuple[str, str]]) -> list[Record]:
+        """See `RecordStore.listing`."""
+        return self._known(f"{path} list", path, list(query))
 
     def find(
         self, kind: Kind, fixed: Mapping[str, str], name: str | None = None, values: Sequence[str] = ()

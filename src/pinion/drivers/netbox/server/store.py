@@ -8,6 +8,7 @@ from typing import Protocol
 from pinion.drivers.netbox.kinds import Kind
 from pinion.drivers.netbox.kinds.values import Body, Record
 from pinion.drivers.netbox.results import ServerFacts
+from pinion.drivers.netbox.server.schema import EndPoint
 
 
 class RecordStore(Protocol):
@@ -37,3 +38,9 @@ class RecordStore(Protocol):
 
     def delete(self, kind: Kind, ids: Sequence[int], etags: Sequence[str]) -> None:
         """Delete all or none."""
+
+    def end_points(self) -> tuple[EndPoint, ...]:
+        """Every list of the server, with the fields by which its records name others."""
+
+    def listing(self, path: str, query: Sequence[tuple[str, str]]) -> list[Record]:
+        """Records of the list *path* below `/api/`, of whatever kind, complete."""

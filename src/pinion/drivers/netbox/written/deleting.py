@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from pinion.drivers.netbox.found.view import View
-from pinion.drivers.netbox.kinds import CABLE, DEVICE, SITE
+from pinion.drivers.netbox.kinds import CABLE, DEVICE, SITE, Kind
 from pinion.drivers.netbox.kinds.marks import mark_of, stated_mark, unit_of
 from pinion.drivers.netbox.kinds.values import Record, identity, page
 from pinion.drivers.netbox.results import Deleted, Left
@@ -26,23 +26,20 @@ def delete_units(store: RecordStore, unit: UnitType[D], keys: Sequence[str]) -> 
     left: dict[str, list[Left]] = {key: [] for key in keys}
     view.load_all({kind: ((), list(marks)) for kind in unit.kinds})
     units = {kind: view.by_unit(kind, list(marks)) for kind in unit.kinds}
-    removal = Removal(store, Writes(store))
+    owners: dict[Kind, dict[int, str]] = {}
+    going: dict[Kind, list[Record]] = {}
     for kind in reversed(unit.kinds):
-        owners = {identity(one): marks[mark] for mark, ones in units[kind].items() for one in ones}
-        records = [one for ones in units[kind].values() for one in ones]
+        owners[kind] = {identity(one): marks[mark] for mark, ones in units[kind].items() for one in ones}
+        going[kind] = [one for ones in units[kind].values() for one in ones]
         if kind is CABLE:
-            records += _cables_on(store, units[DEVICE], owners, marks)
+            going[kind] += _cables_on(store, units[DEVICE], owners[kind], marks)
         for record in view.untagged(kind):
             if (owner := marks.get(unit_of(stated_mark(record) or ""))) is not None:
-                left[owner].append(
-                    Left(
-                        kind.describe(record),
-                        page(record),
-                        "its tag pinion was taken off: it is not Pinion's any more",
-                    )
-                )
-        for outcome in removal.remove(kind, records) if records else ():
-            key = owners[identity(outcome.record)]
+                reason = "its tag pinion was taken off: it is not Pinion's any more"
+                left[owner].append(Left(kind.describe(record), page(record), reason))
+    for kind, outcomes in Removal(store, Writes(store)).remove_all(going).items():
+        for outcome in outcomes:
+            key = owners[kind][identity(outcome.record)]
             if outcome.left is None:
                 deleted[key].append(kind.describe(outcome.record))
             else:

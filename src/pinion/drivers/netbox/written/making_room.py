@@ -17,10 +17,11 @@ from pinion.drivers.netbox.compared import changes
 from pinion.drivers.netbox.compared.batch import Batch, Item
 from pinion.drivers.netbox.compared.matching import Match, Others, candidates, overlapping, own
 from pinion.drivers.netbox.compared.renamed import has_place
-from pinion.drivers.netbox.errors import BulkRefusedError, ChangedError, NetBoxError
+from pinion.drivers.netbox.errors import BulkRefusedError, ChangedError, NetBoxError, RefusedError
 from pinion.drivers.netbox.kinds import CABLE, DEVICE, DEVICE_TYPE, INTERFACE, IP_ADDRESS, IP_RANGE, MARK, VLAN, Kind
 from pinion.drivers.netbox.kinds.marks import is_adopted, is_of_site, mark_of, site_of
-from pinion.drivers.netbox.kinds.values import Body, Record, etag, identity, plain
+from pinion.drivers.netbox.kinds.values import Body, Record, etag, identity, page, plain
+from pinion.drivers.netbox.written.dependents import kept
 
 #: Decided items: each with the record that it gets, None when it is to be created.
 Decisions = Sequence[tuple[Item, Match | None]]
@@ -167,6 +168,8 @@ class Room:
         writes = self._batch.writes
         done = False
         if steps[0].patch is None:
+            steps = self._deletable(kind, steps)
+            tags = [etag(one.record) or "*" for one in steps]
             answers = writes.delete(kind, [identity(one.record) for one in steps], tags)
             for step, gone in zip(steps, answers, strict=True):
                 if gone is None:
@@ -186,6 +189,19 @@ class Room:
                 stale.append(identity(step.record))
         self._view.look_at(kind, stale)
         return done
+
+    def _deletable(self, kind: Kind, steps: Sequence[_Step]) -> list[_Step]:
+        """Those on which nobody hung anything; for the others their unit has failed."""
+        try:
+            stay = kept(self._batch.store, {kind: [one.record for one in steps]})
+        except NetBoxError as error:
+            for one in steps:
+                one.item.unit.fail(error.about(error.object))
+            return []
+        for one in steps:
+            if (reason := stay.get((kind, identity(one.record)))) is not None:
+                one.item.unit.fail(RefusedError(kind.describe(one.record), reason, page(one.record)))
+        return [one for one in steps if (kind, identity(one.record)) not in stay]
 
     def _heir(self, kind: Kind, step: _Step) -> str:
         """Mark of what will stand for a record that was there before us: its own want, else the one in whose way it was."""
