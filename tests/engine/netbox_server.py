@@ -16,11 +16,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, Final
 from urllib.parse import parse_qsl, urlsplit
 
+from doubles.netbox_store import MemoryStore
 from engine.netbox_schema import object_types, openapi
 
 from pinion.drivers.netbox.errors import BulkRefusedError, ChangedError, DeniedError, NetBoxError
 from pinion.drivers.netbox.kinds import KINDS, Kind, UnknownNameError, check_filters
-from pinion.drivers.netbox.memory import MemoryStore
 from pinion.drivers.netbox.store import Record, identity
 
 TOKEN: Final = "nbt_enginetest01.0123456789abcdef0123456789abcdef01234567"

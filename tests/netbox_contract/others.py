@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Protocol
 
 import requests
+from doubles.netbox_store import MemoryStore
 from pydantic import JsonValue
 
-from pinion.drivers.netbox.memory import MemoryStore
 from pinion.drivers.netbox.store import Body, Record, identity
 
 

@@ -82,7 +82,7 @@ class Removal:
 
     def _remove(self, kind: Kind, records: Sequence[Record], stay: Mapping[int, str]) -> list[Outcome]:
         answers: dict[int, NetBoxError | None] = {}
-        staying = {**stay, **in_use(self._store, kind, records)}
+        staying = {**in_use(self._store, kind, records), **stay}
         waiting = list(records)
         marks = {identity(record): mark_of(record) for record in records}
         budget = Budget(_SECONDS)

@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 import pytest
+from doubles.netbox_store import MemoryStore
 from netbox_contract.handover import named
 from netbox_contract.samples import Sample
 
 from pinion.drivers.netbox import CableTo, DeviceRecord, NetBoxDriver, VlanRecord
 from pinion.drivers.netbox.kinds import KINDS, Kind
-from pinion.drivers.netbox.memory import MemoryStore
 from pinion.drivers.netbox.plain import mark_of
 from pinion.drivers.netbox.results import ServerFacts
+from pinion.drivers.netbox.schema import EndPoint
 from pinion.drivers.netbox.store import Body, Record
 
 T = TypeVar("T")
@@ -43,6 +44,12 @@ class Mortal:
         self, kind: Kind, fixed: Mapping[str, str], name: str | None = None, values: Sequence[str] = ()
     ) -> list[Record]:
         return self._store.find(kind, fixed, name, values)
+
+    def end_points(self) -> tuple[EndPoint, ...]:
+        return self._store.end_points()
+
+    def listing(self, path: str, query: Sequence[tuple[str, str]]) -> list[Record]:
+        return self._store.listing(path, query)
 
     def create(self, kind: Kind, bodies: Sequence[Body]) -> list[Record]:
         return self._until(lambda: self._store.create(kind, bodies))
@@ -99,8 +106,8 @@ def _apply(driver: NetBoxDriver, wanted: Wanted, *, together: bool) -> None:
     size = len(wanted) if together else 1
     for start in range(0, len(wanted), size):
         for result in (
-            *driver.vlans.apply_many(vlans[start : start + size]),
-            *driver.devices.apply_many(devices[start : start + size]),
+            *driver.vlans.lists.apply(vlans[start : start + size]),
+            *driver.devices.lists.apply(devices[start : start + size]),
         ):
             assert not isinstance(result, Exception), result
 

@@ -38,6 +38,8 @@ class RelationsView(APIView):
                 if isinstance(one, GenericRelation):
                     stem = one.object_id_field_name.removesuffix("_id")
                     found.append((label, one.related_model._meta.label_lower, stem, "CASCADE"))
+                elif getattr(one.related_model, "_meta", None) and one.related_model._meta.auto_created:
+                    continue  # the rows of a many-to-many field
                 elif one.auto_created and not one.concrete and (one.one_to_many or one.one_to_one) and one.on_delete:
                     found.append((label, one.related_model._meta.label_lower, one.field.name, one.on_delete.__name__))
         return Response(found)

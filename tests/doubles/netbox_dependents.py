@@ -13,6 +13,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from doubles.netbox_rules import REFERENCES, REQUIRED
 from pinion.drivers.netbox.kinds import (
     CABLE,
     CUSTOM_FIELDS,
@@ -24,7 +25,6 @@ from pinion.drivers.netbox.kinds import (
     VLAN_GROUP,
     Kind,
 )
-from pinion.drivers.netbox.memory_rules import REFERENCES, REQUIRED
 from pinion.drivers.netbox.schema import EndPoint, Reference
 from pinion.drivers.netbox.store import Body
 
