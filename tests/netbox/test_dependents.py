@@ -21,11 +21,10 @@ from pinion.drivers.netbox.written.dependents import BLANKED, BOOKKEEPING
 pytestmark = pytest.mark.netbox
 
 _OURS = tuple(kind.content_type for kind in MARKED_KINDS)
-#: What goes along and is not in the API in this form: NetBox's own copies of what `scope` and `termination` say, and the list of tags.
-_COPIES = frozenset({"_site", "_region", "_rack", "_device", "_location"})
-_NO_LIST = frozenset(
-    {"dcim.portmapping", "dcim.porttemplatemapping", "extras.taggeditem", "circuits.circuittermination"}
-)
+#: NetBox's own copies of what `scope`, `termination` and `interface_a` say, and what it has no list for: mappings of ports go with their
+#: ports, and a circuit's end is found by its `termination`.
+_COPIES = frozenset({"_site", "_region", "_rack", "_device", "_location", "_interface_a_device", "_interface_b_device"})
+_NO_LIST = frozenset({"dcim.portmapping", "dcim.porttemplatemapping", "extras.taggeditem"})
 
 
 @pytest.fixture(scope="module")
