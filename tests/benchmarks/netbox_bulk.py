@@ -27,7 +27,7 @@ from pinion.drivers.netbox import (
     Rack,
     SiteRecords,
 )
-from pinion.drivers.netbox.http_store import HttpStore
+from pinion.drivers.netbox.server.http_store import HttpStore
 from pinion.lab.netbox.standalone import standalone
 
 _sites = itertools.count(1)

@@ -40,8 +40,8 @@ from engine.netbox_server import TOKEN, serving  # noqa: E402
 from engine.stack import Stack, missing_tool, providers_of  # noqa: E402
 
 from pinion.drivers.netbox import DeviceRecord, NetBoxDriver  # noqa: E402
-from pinion.drivers.netbox.desired import CableTo, DeviceType, Interface, Named, Rack, SiteRecords, VlanRecord  # noqa: E402
-from pinion.drivers.netbox.desired import Prefix as PrefixRecord  # noqa: E402
+from pinion.drivers.netbox.wanted.records import CableTo, DeviceType, Interface, Named, Rack, SiteRecords, VlanRecord  # noqa: E402
+from pinion.drivers.netbox.wanted.records import Prefix as PrefixRecord  # noqa: E402
 
 PORTS: Final = 48
 WAYS: Final = ("pinion", "dynamic", "bulk", "engine")

@@ -32,8 +32,7 @@ from pinion.drivers.netbox.kinds import (
     VLAN_ROLE,
     Kind,
 )
-from pinion.drivers.netbox.plain import cable_ends
-from pinion.drivers.netbox.store import Body
+from pinion.drivers.netbox.kinds.values import Body, cable_ends
 
 Row = Mapping[str, JsonValue]
 Tables = Mapping[Kind, Mapping[int, Row]]

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import JsonValue
 
+from doubles.netbox_dependents import Dependents, end_points
 from doubles.netbox_rules import (
     BLANKED,
     CHOICES,
@@ -28,7 +29,6 @@ from doubles.netbox_rules import (
     unique_keys,
     weak_conflict,
 )
-from pinion.drivers.netbox.answers import write_error
 from pinion.drivers.netbox.kinds import (
     CABLE,
     CATALOGUE,
@@ -46,9 +46,10 @@ from pinion.drivers.netbox.kinds import (
     check_fields,
     check_filters,
 )
-from pinion.drivers.netbox.plain import cable_ends
+from pinion.drivers.netbox.kinds.values import Body, Record, cable_ends, etag, identity
 from pinion.drivers.netbox.results import ServerFacts
-from pinion.drivers.netbox.store import Body, Record, etag, identity
+from pinion.drivers.netbox.server.answers import plain_error, write_error
+from pinion.drivers.netbox.server.schema import EndPoint
 
 _COUNTS: dict[str, str] = {
     "site_count": "region",
@@ -70,7 +71,9 @@ class _RefusalError(Exception):
 class MemoryStore:
     """A `RecordStore` in memory. *version*: whose behaviour. *between*: called between check and insert, for races made on purpose.
 
-    *max_page_size*: the server's setting `MAX_PAGE_SIZE`, which cuts a page (see `page`) without a word.
+    *dependents*: what others hung on records, and which kinds of it the driver's user may not see. *protected*: a protection rule, which
+    prevents the deletion of the rows for which it is true. *max_page_size*: the server's setting `MAX_PAGE_SIZE`, which cuts a page
+    (see `page`) without a word.
     """
 
     def __init__(
@@ -87,6 +90,8 @@ class MemoryStore:
         self._now = datetime(2026, 1, 1, tzinfo=UTC)
         self._lock = threading.RLock()
         self._templates: dict[int, list[Body]] = {}
+        self.dependents = Dependents()
+        self.protected: Callable[[Kind, Body], bool] = lambda _kind, _row: False
         self.calls = 0
         self.writes: list[tuple[str, str, int]] = []
 
@@ -118,6 +123,34 @@ class MemoryStore:
             if name is not None:
                 rows = [row for row in rows if self._matches(kind, row, name, values)]
             return [self._served(kind, row) for row in rows]
+
+    def end_points(self) -> tuple[EndPoint, ...]:
+        """See `RecordStore.end_points`."""
+        return end_points()
+
+    def listing(self, path: str, query: Sequence[tuple[str, str]]) -> list[Record]:
+        """See `RecordStore.listing`."""
+        (end,) = [one for one in end_points() if one.path == path]
+        if end.content_type in self.dependents.hidden:
+            body: Body = {"detail": "You do not have permission to perform this action."}
+            raise plain_error(403, body, f"{path} list", f"{self.url}/api/{path}/")
+        kind = next((one for one in KINDS if one.path == path), None)
+        with self._lock:
+            self.calls += 1
+            rows = list(self._tables[kind].values()) if kind else self.dependents.rows(path) or []
+            for name in {name for name, _ in query if name != "fields"}:
+                wanted = [value for one, value in query if one == name]
+                rows = [row for row in rows if str(row.get(name, row.get(name.removesuffix("_id")))) in wanted]
+            return [self._served(kind, row) if kind else self.dependents.served(row, path) for row in rows]
+
+    def hang(self, path: str, body: Body) -> Record:
+        """Another hand adds a record of a kind that the driver does not write."""
+        return self.dependents.hang(path, body, self.url, self._tick())
+
+    def change(self, path: str, number: int, fields: Body) -> None:
+        """Another hand changes such a record, some time after it was made."""
+        self._now += timedelta(seconds=1)
+        self.dependents.change(path, number, fields, self._tick())
 
     def page(
         self, kind: Kind, fixed: Mapping[str, str], name: str | None, values: Sequence[str], *, start: int, limit: int
@@ -323,7 +356,7 @@ class MemoryStore:
             return [self._served(kind, row) for row in made]
 
     def _row(self, kind: Kind, body: Body) -> Body:
-        known = {**DEFAULTS.get(kind, {}), **{name: value for name, value in body.items() if name in kind.fields}}
+        known = {**DEFAULTS.get(kind, {}), **{name: value for name, value in body.items() if name in kind.columns}}
         row: Body = {
             **known,
             "id": next(self._ids[kind]),
@@ -333,6 +366,7 @@ class MemoryStore:
         if kind.marked:
             row["tags"] = _slugs(body.get("tags"))
             row["custom_fields"] = {**self._no_values(), **_mapping(body.get("custom_fields"))}
+        row["created"] = row["last_updated"]
         return row
 
     def _no_values(self) -> Body:
@@ -344,6 +378,7 @@ class MemoryStore:
         if kind is DEVICE and isinstance(model := row.get("device_type"), int):
             for template in self._templates.get(model, ()):
                 self._insert(INTERFACE, self._row(INTERFACE, {**template, "device": number}))
+            self.dependents.make_parts(model, number, self.url, str(row["created"]))
 
     def _errors(self, kind: Kind, row: Body) -> Errors:
         missing = [name for name in REQUIRED[kind] if row.get(name) in (None, "")]
@@ -402,7 +437,7 @@ class MemoryStore:
     def _patched(self, kind: Kind, old: Body, patch: Body) -> Body:
         row: Body = {
             **old,
-            **{name: value for name, value in patch.items() if name in kind.fields},
+            **{name: value for name, value in patch.items() if name in kind.columns},
             "last_updated": self._tick(),
         }
         if kind is INTERFACE and row.get("device") != old.get("device"):
@@ -437,7 +472,9 @@ class MemoryStore:
                     continue
                 self._precondition(row, etags)
                 holders = self._protecting(kind, number)
-                if holders:
+                if self.protected(kind, row):
+                    errors.append({"id": number, "errors": {"__all__": ["prevented by a protection rule"]}})
+                elif holders:
                     text = f"Unable to delete: {holders} dependent object(s) prevent deletion."
                     errors.append({"id": number, "errors": {"__all__": [text]}})
                 else:
@@ -455,11 +492,13 @@ class MemoryStore:
         found = sum(
             1 for other, field in PROTECTED.get(kind, ()) for row in self._tables[other].values() if row.get(field) == number
         )  # fmt: skip
+        found += self.dependents.preventing(kind.content_type, number)
         return found + sum(self._protecting(other, key) for other, key in cascade(kind, number, self._tables))
 
     def _erase(self, kind: Kind, number: int) -> None:
         for other, key in list(cascade(kind, number, self._tables)):
             self._erase(other, key)
+        self.dependents.follow(kind.content_type, number)
         for other, field in BLANKED.get(kind, ()):
             for key, row in list(self._tables[other].items()):
                 if row.get(field) == number:

@@ -38,7 +38,6 @@ from engine.stack import STACK, Stack, providers_of
 from pulumi.runtime.proto import provider_pb2_grpc
 
 from pinion.drivers.netbox.kinds import CUSTOM_FIELDS, KINDS
-from pinion.drivers.netbox.plain import natural_keys, plain_record
 
 Victim: TypeAlias = Literal["engine", "provider"]
 Moment: TypeAlias = Literal["before", "after"]
@@ -151,8 +150,8 @@ def doubles(server: Server) -> dict[str, int]:
     seen: Counter[str] = Counter()
     for kind in KINDS:
         for record in server.store.find(kind, {}):
-            plain = plain_record(kind, record)
-            for key in [("name", plain["name"])] if kind is CUSTOM_FIELDS else natural_keys(kind, plain):
+            plain = kind.plain(record)
+            for key in [("name", plain["name"])] if kind is CUSTOM_FIELDS else kind.natural_keys(plain):
                 seen[f"{kind.name} {key}"] += 1
     return {key: count for key, count in seen.items() if count > 1}
 

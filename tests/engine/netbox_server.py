@@ -17,9 +17,11 @@ from typing import Any, ClassVar, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from doubles.netbox_store import MemoryStore
+from engine.netbox_schema import object_types, openapi
 
-from pinion.drivers.netbox.errors import BulkRefusedError, ChangedError, NetBoxError
-from pinion.drivers.netbox.kinds import KINDS, Kind
+from pinion.drivers.netbox.errors import BulkRefusedError, ChangedError, DeniedError, NetBoxError
+from pinion.drivers.netbox.kinds import KINDS, Kind, UnknownNameError, check_filters
+from pinion.drivers.netbox.kinds.values import Record, identity
 
 TOKEN: Final = "nbt_enginetest01.0123456789abcdef0123456789abcdef01234567"
 _BY_PATH: Final[dict[str, Kind]] = {kind.path: kind for kind in KINDS}
@@ -54,6 +56,14 @@ class Server:
         seen: Counter[str] = Counter()
         yield seen
         seen.update(self.calls - before)
+
+
+def _knows(kind: Kind, filters: list[tuple[str, str]]) -> bool:
+    try:
+        check_filters(kind, [name for name, _ in filters])
+    except UnknownNameError:
+        return False
+    return True
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -104,16 +114,25 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, {"netbox-version": "4.7.3"}
         if path == "authentication-check":
             return 200, {"username": "pinion"}
+        if path == "core/object-types":
+            types = object_types(self.server_state.store.end_points())
+            return 200, {"count": len(types), "next": None, "previous": None, "results": types}
+        if path == "schema":
+            return 200, openapi(self.server_state.store.end_points())
         kind = _BY_PATH.get(path)
-        if kind is None:
-            return 404, {"detail": "Not found."}
         try:
+            if self.command == "GET" and path in {one.path for one in self.server_state.store.end_points()}:
+                return self._list(path, kind, parse_qsl(split.query))
+            if kind is None:
+                return 404, {"detail": "Not found."}
             return self._records(kind, body, parse_qsl(split.query))
         except BulkRefusedError as error:
             errors = [{"index": index, "errors": {"__all__": [reason]}} for index, reason in error.reasons.items()]
             return error.status, {"detail": error.detail, "errors": errors}
         except ChangedError as error:
             return 412, {"detail": error.reason}
+        except DeniedError as error:
+            return 403, {"detail": error.reason}
         except NetBoxError as error:
             return 400, {"detail": error.reason}
 
@@ -127,16 +146,29 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "DELETE":
             store.delete(kind, [item["id"] for item in body], etags)
             return 204, None
+        return self._list(kind.path, kind, query)
+
+    def _list(self, path: str, kind: Kind | None, query: list[tuple[str, str]]) -> tuple[int, Any]:
+        """One page of a list: of the driver's own kinds by the filters that it knows, of any by the fields that name others."""
+        store = self.server_state.store
         paging = {name: value for name, value in query if name in ("limit", "start", "fields")}
         asked = [(name, value) for name, value in query if name not in paging]
+        start, limit = int(paging.get("start", 0)), int(paging.get("limit", 50))
+        if kind is None or not _knows(kind, asked):
+            later = [one for one in store.listing(path, asked) if identity(one) >= start]
+            shown = later[: min(limit, store.max_page_size)]
+            following = identity(shown[-1]) + 1 if len(later) > len(shown) else None
+            return 200, self._page(path, shown, following)
         counts = Counter(name for name, _ in asked)
         many = next((name for name, count in counts.items() if count > 1), None)
         fixed = {name: value for name, value in asked if name != many}
         values = [value for name, value in asked if name == many]
-        start, limit = int(paging.get("start", 0)), int(paging.get("limit", 50))
         shown, following = store.page(kind, fixed, many, values, start=start, limit=limit)
-        more = None if following is None else f"{self.server_state.url}/api/{kind.path}/?start={following}"
-        return 200, {"count": None, "next": more, "previous": None, "results": shown}
+        return 200, self._page(path, shown, following)
+
+    def _page(self, path: str, shown: list[Record], following: int | None) -> dict[str, Any]:
+        more = None if following is None else f"{self.server_state.url}/api/{path}/?start={following}"
+        return {"count": None, "next": more, "previous": None, "results": shown}
 
 
 class _Http(ThreadingHTTPServer):

@@ -30,7 +30,7 @@ import json
 from pathlib import Path
 
 import pulumi
-from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
+from pinion.drivers.netbox.wanted.records import DeviceRecord, SiteRecords, VlanRecord
 from pinion.plan.model import SwitchPlan
 from pinion.provider import sdk
 

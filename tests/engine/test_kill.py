@@ -15,10 +15,10 @@ from engine.stack import STACK, Stack
 from thoroughness import points
 
 from pinion.bringup.stack import up
-from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
+from pinion.drivers.netbox.wanted.records import DeviceRecord, SiteRecords, VlanRecord
+from pinion.drivers.netbox.wanted.units import IDENTITIES
 from pinion.plan import Plan
 from pinion.provider import main as provider
-from pinion.provider.netbox import IDENTITIES
 from pinion.provider.plugin import Value
 from pinion.provider.plugin.values import decode
 from pinion.provider.shape import Shape

@@ -14,7 +14,7 @@ from engine.netbox_server import TOKEN, Server
 from engine.stack import PASSPHRASE, STACK, Stack
 
 from pinion.drivers.netbox.kinds import DEVICE, INTERFACE, IP_ADDRESS, SITE, VLAN, VLAN_GROUP
-from pinion.drivers.netbox.store import Record, identity
+from pinion.drivers.netbox.kinds.values import Record, identity
 from pinion.plan import Plan
 
 

@@ -11,8 +11,8 @@ from engine.netbox_server import Server
 from engine.stack import Stack
 
 from pinion.drivers.netbox.kinds import CABLE, DEVICE, IP_ADDRESS, KINDS, PREFIX, VLAN
-from pinion.drivers.netbox.plain import mark_of
-from pinion.drivers.netbox.store import identity
+from pinion.drivers.netbox.kinds.marks import mark_of
+from pinion.drivers.netbox.kinds.values import identity
 
 
 def _marks(netbox: Server) -> dict[str, int]:

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from netbox_contract.others import Administrator
 from netbox_contract.samples import Sample
 from netbox_contract.spying import Hand, Spy
+from pydantic import JsonValue
 from thoroughness import FULL
 
 from pinion.drivers.netbox import NetBoxDriver
-from pinion.drivers.netbox.http_store import HttpStore
+from pinion.drivers.netbox.kinds.values import Body, identity
+from pinion.drivers.netbox.server.http_store import HttpStore
 from pinion.lab.netbox.standalone import standalone
 
 
@@ -33,12 +36,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             )
 
 
+#: A plugin with kinds of its own, which may hang on ours.
+PLUGIN = Path(__file__).parent / "plugin/pinion_gauges"
+PLUGIN_KINDS = ("pinion_gauges.gauge", "pinion_gauges.reading")
+#: What the tests' objects are described as that a protection rule keeps, and that a validation rule of the plugin's is about.
+PROTECTED, LOCKED = "kept by a protection rule", "adopted for good"
+SETTINGS: dict[str, JsonValue] = {
+    "PROTECTION_RULES": {"dcim.device": [{"description": {"neq": PROTECTED}}]},
+    "CUSTOM_VALIDATORS": {"ipam.vlan": ["pinion_gauges.validators.AdoptedStaysAdopted"]},
+}
+
+
 @dataclass(frozen=True, repr=False)
 class Server:
     """Where the NetBox under test is."""
 
     url: str
     token: str
+    admin_password: str | None = None
 
 
 @pytest.fixture(scope="package")
@@ -46,12 +61,19 @@ def server() -> Iterator[Server]:
     """A running NetBox."""
     if given := os.environ.get("PINION_TEST_NETBOX"):
         url, _, token = given.partition(",")
-        yield Server(url, Path(token).read_text().strip())
+        admin = os.environ.get("PINION_TEST_NETBOX_ADMIN")
+        yield Server(url, Path(token).read_text().strip(), Path(admin).read_text().strip() if admin else None)
         return
     if os.geteuid() != 0:
         pytest.skip("a NetBox of our own needs root (namespaces, overlay)")
-    with standalone() as netbox:
-        yield Server(netbox.url, netbox.token)
+    with standalone(settings=SETTINGS, plugins=[PLUGIN]) as netbox:
+        hand = Administrator(netbox.url, netbox.admin_password)
+        (user,) = hand.found("users/users", username="pinion")
+        for number, content_type in enumerate(PLUGIN_KINDS):  # as the operator of a NetBox with this plugin must
+            rights: Body = {"name": f"gauges {number}", "object_types": [content_type], "actions": ["view"]}
+            hand.hang("users/permissions", {**rights, "users": [identity(user)]})
+        hand.close()
+        yield Server(netbox.url, netbox.token, netbox.admin_password)
 
 
 @pytest.fixture
@@ -76,6 +98,16 @@ def driver(spy: Spy) -> NetBoxDriver:
 @pytest.fixture
 def hand(store: HttpStore, driver: NetBoxDriver) -> Hand:
     return Hand(store, driver.forget)
+
+
+@pytest.fixture
+def others(server: Server) -> Iterator[Administrator]:
+    """Another hand that may do all."""
+    if server.admin_password is None:
+        pytest.skip("needs the administrator's password: PINION_TEST_NETBOX_ADMIN names the file that it is in")
+    one = Administrator(server.url, server.admin_password)
+    yield one
+    one.close()
 
 
 @pytest.fixture

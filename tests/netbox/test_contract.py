@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from netbox_contract.contract import *  # noqa: F403 - pytest collects the tests of the contract here
+from netbox_contract.dependents import *  # noqa: F403
 from netbox_contract.handover import *  # noqa: F403
 
 pytestmark = pytest.mark.netbox
@@ -25,6 +26,12 @@ SERVERS_RULES = frozenset(
         "test_netbox_takes_one_device_a_rack_unit",
         "test_a_vlan_may_leave_its_group_with_all_that_hangs_on_it",
         "test_two_vlans_exchange_names",
+        "test_all_that_others_hang_on_a_unit_at_once_stays_and_is_named",
+        "test_what_was_there_before_us_keeps_what_we_made",
+        "test_cables_that_must_make_room_stay_with_what_hangs_on_them",
+        "test_what_netbox_only_blanks_keeps_nothing",
+        "test_what_netbox_made_from_a_template_goes_with_the_device_unless_somebody_touched_it",
+        "test_without_the_right_to_see_a_kind_nothing_is_deleted_and_the_right_is_named",
     }
 )
 assert globals().keys() >= SERVERS_RULES, f"no such tests: {SERVERS_RULES - globals().keys()}"

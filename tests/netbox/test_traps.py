@@ -11,7 +11,6 @@ from netbox_contract.samples import Sample
 
 from pinion.drivers.netbox import NetBoxDriver
 from pinion.drivers.netbox.errors import ChangedError
-from pinion.drivers.netbox.http_store import HttpStore
 from pinion.drivers.netbox.kinds import (
     CATALOGUE,
     DEVICE,
@@ -25,7 +24,8 @@ from pinion.drivers.netbox.kinds import (
     VLAN_GROUP,
     Kind,
 )
-from pinion.drivers.netbox.store import etag, identity
+from pinion.drivers.netbox.kinds.values import etag, identity
+from pinion.drivers.netbox.server.http_store import HttpStore
 
 pytestmark = pytest.mark.netbox
 

@@ -3,3 +3,4 @@
 import pytest
 
 pytest.register_assert_rewrite("netbox_contract.contract")
+pytest.register_assert_rewrite("netbox_contract.dependents")

@@ -25,7 +25,7 @@ from pinion.drivers.netbox.kinds import (
     Kind,
     UnknownNameError,
 )
-from pinion.drivers.netbox.store import Record, etag, identity
+from pinion.drivers.netbox.kinds.values import Record, etag, identity
 
 
 def only(store: Spy, kind: Kind, name: str, value: str) -> Record:

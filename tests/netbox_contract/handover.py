@@ -28,10 +28,9 @@ from pinion.drivers.netbox.kinds import (
     VLAN,
     VLAN_GROUP,
 )
-from pinion.drivers.netbox.matching import is_adopted
-from pinion.drivers.netbox.plain import mark_of, plain_record
-from pinion.drivers.netbox.results import D
-from pinion.drivers.netbox.store import identity
+from pinion.drivers.netbox.kinds.marks import is_adopted, mark_of
+from pinion.drivers.netbox.kinds.values import identity
+from pinion.drivers.netbox.wanted.records import D
 
 ORDERS = ("together", "one by one", "the other way round")
 
@@ -105,7 +104,7 @@ def test_netbox_moves_no_primary_address_and_no_primary_mac(renaming: Sample, sp
 def test_netbox_takes_one_device_a_rack_unit(renaming: Sample, spy: Spy, hand: Hand) -> None:
     """Of what has a height: the sample's Pis have none."""
     switch = marked(spy, DEVICE, f"{renaming.name}/device/tor-1")[0]
-    taken = plain_record(DEVICE, switch)
+    taken = DEVICE.plain(switch)
     body = {name: taken[name] for name in ("site", "rack", "role", "device_type", "position", "face")}
     with pytest.raises(BulkRefusedError, match="occupied"):
         hand.create(DEVICE, [{**body, "name": f"second {renaming.name}"}])
@@ -119,7 +118,7 @@ def test_a_vlan_may_leave_its_group_with_all_that_hangs_on_it(renaming: Sample, 
     left = hand.update(VLAN, [{"id": identity(vlan), "group": None}], ["*"])[0]
     assert left["group"] is None
     prefix = only(spy, PREFIX, "prefix", renaming.vlan().prefixes[0].prefix)
-    assert plain_record(PREFIX, prefix)["vlan"] == identity(vlan)
+    assert PREFIX.plain(prefix)["vlan"] == identity(vlan)
 
 
 # --- VLANs --------------------------------------------------------------------------------------------------------------

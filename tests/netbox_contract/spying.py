@@ -8,8 +8,10 @@ from typing import TypeVar
 
 from pinion.drivers.netbox.errors import UnreachableError
 from pinion.drivers.netbox.kinds import Kind
+from pinion.drivers.netbox.kinds.values import Body, Record
 from pinion.drivers.netbox.results import ServerFacts
-from pinion.drivers.netbox.store import Body, Record, RecordStore
+from pinion.drivers.netbox.server.schema import EndPoint
+from pinion.drivers.netbox.server.store import RecordStore
 
 T = TypeVar("T")
 
@@ -54,6 +56,13 @@ class Spy:
     ) -> list[Record]:
         self.reads += 1
         return self.store.find(kind, fixed, name, values)
+
+    def end_points(self) -> tuple[EndPoint, ...]:
+        return self.store.end_points()
+
+    def listing(self, path: str, query: Sequence[tuple[str, str]]) -> list[Record]:
+        self.reads += 1
+        return self.store.listing(path, query)
 
     def create(self, kind: Kind, bodies: Sequence[Body]) -> list[Record]:
         return self._sent("POST", kind, bodies, lambda: self.store.create(kind, bodies))

@@ -93,7 +93,7 @@ class PinionPlugin(Plugin):
             from pinion.provider.switch import ConfigKind
 
             return ConfigKind(self.switch_driver)
-        from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
+        from pinion.drivers.netbox.wanted.records import DeviceRecord, SiteRecords, VlanRecord
         from pinion.provider.netbox import Access, UnitKind
 
         if token == SITE:

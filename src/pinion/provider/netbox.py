@@ -16,14 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol
 
-from pydantic import BaseModel, JsonValue
+from pydantic import JsonValue
 
-from pinion.drivers.netbox.desired import DeviceType, Interface, Named, Prefix, Rack
-from pinion.drivers.netbox.desired import IpRange as Range
 from pinion.drivers.netbox.errors import DeniedError as NetBoxDeniedError
 from pinion.drivers.netbox.errors import ExistsError, MissingError, NetBoxError
 from pinion.drivers.netbox.errors import UnreachableError as NetBoxUnreachableError
-from pinion.drivers.netbox.results import Applied, Change, D, Deleted, Observed, UnitDiff
+from pinion.drivers.netbox.results import Applied, Change, Deleted, Observed, UnitDiff
+from pinion.drivers.netbox.wanted.records import D
+from pinion.drivers.netbox.wanted.units import IDENTITIES
 from pinion.provider.plugin import (
     Call,
     Checked,
@@ -46,15 +46,6 @@ from pinion.provider.plugin import (
 )
 from pinion.provider.shape import ORIGIN, Shape, overlay
 
-#: The field that names each thing which stands in a list of a unit.
-IDENTITIES: Final[Mapping[type[BaseModel], str]] = {
-    Rack: "name",
-    DeviceType: "slug",
-    Named: "slug",
-    Prefix: "prefix",
-    Range: "name",
-    Interface: "name",
-}
 #: Outputs that NetBox or the driver decides.
 OUTPUTS: Final = ("url", "owner", "drift", "netbox_ids")
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
@@ -181,11 +172,16 @@ class UnitKind(ResourceKind, Generic[D]):
         return self._apply(call, desired, news, adopt=adopt, is_new=False)
 
     def delete(self, call: Call, resource_id: str, old_inputs: Properties, olds: Properties) -> None:  # noqa: ARG002
-        """Remove what we created. What was there before us, and what others still use, stays: each with its reason as a warning."""
+        """Remove what we created. What was there before us, and what others still use, stays: each with its reason as a warning.
+
+        What is ours and can't go yet is an error: the resource stays in the state, so that the next run tries again.
+        """
         with _errors(self._noun, resource_id, old_inputs):
             deleted = self._access.driver().delete(resource_id)
-        if deleted.left:
-            lines = [f"{one.object} stays in NetBox: {one.reason}" + _in_brackets(one.url) for one in deleted.left]
+        lines = [f"{one.object} stays in NetBox: {one.reason}" + _in_brackets(one.url) for one in deleted.left]
+        if any(one.again for one in deleted.left):
+            raise RefusedError(f"{self._noun} {resource_id}: {_list(lines)}")
+        if lines:
             call.warn(_list(lines))
 
     # --- parts of these -----------------------------------------------------------------------------------------------

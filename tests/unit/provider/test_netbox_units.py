@@ -15,7 +15,6 @@ from doubles.plugin_engine import Client, partial_of, started
 from pydantic import BaseModel
 
 from pinion.drivers.netbox import NetBoxDriver, UnreachableError, device_record, site_records, vlan_record
-from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
 from pinion.drivers.netbox.kinds import (
     DEVICE,
     INTERFACE,
@@ -28,11 +27,13 @@ from pinion.drivers.netbox.kinds import (
     VLAN_GROUP,
     Kind,
 )
-from pinion.drivers.netbox.store import Body, Record, identity
+from pinion.drivers.netbox.kinds.values import Body, Record, identity
+from pinion.drivers.netbox.wanted.records import DeviceRecord, SiteRecords, VlanRecord
+from pinion.drivers.netbox.wanted.units import IDENTITIES
 from pinion.plan import Plan, plan
 from pinion.provider import main as provider
 from pinion.provider.main import PinionPlugin
-from pinion.provider.netbox import IDENTITIES, LOST_MARK
+from pinion.provider.netbox import LOST_MARK
 from pinion.provider.plugin import Value
 from pinion.provider.plugin.values import decode
 from pinion.provider.shape import Shape

@@ -2,18 +2,6 @@
 
 from __future__ import annotations
 
-from pinion.drivers.netbox.desired import (
-    CableTo,
-    DeviceRecord,
-    DeviceType,
-    Interface,
-    IpRange,
-    Named,
-    Prefix,
-    Rack,
-    SiteRecords,
-    VlanRecord,
-)
 from pinion.drivers.netbox.driver import NetBoxDriver, UnitDriver
 from pinion.drivers.netbox.errors import (
     DeniedError,
@@ -24,7 +12,6 @@ from pinion.drivers.netbox.errors import (
     StaleError,
     UnreachableError,
 )
-from pinion.drivers.netbox.from_plan import device_record, site_records, vlan_record
 from pinion.drivers.netbox.results import (
     Applied,
     Change,
@@ -34,6 +21,19 @@ from pinion.drivers.netbox.results import (
     Observed,
     ServerFacts,
     UnitDiff,
+)
+from pinion.drivers.netbox.wanted.from_plan import device_record, site_records, vlan_record
+from pinion.drivers.netbox.wanted.records import (
+    CableTo,
+    DeviceRecord,
+    DeviceType,
+    Interface,
+    IpRange,
+    Named,
+    Prefix,
+    Rack,
+    SiteRecords,
+    VlanRecord,
 )
 
 __all__ = [

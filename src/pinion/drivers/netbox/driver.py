@@ -15,21 +15,21 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Generic
 
-from pinion.drivers.netbox import expand, observe
 from pinion.drivers.netbox.batching import Batcher
-from pinion.drivers.netbox.deleting import delete_units
-from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
-from pinion.drivers.netbox.engine import Engine
+from pinion.drivers.netbox.compared.batch import Batch, Unit
 from pinion.drivers.netbox.errors import ExistsError, RefusedError
-from pinion.drivers.netbox.foundation import ensure_foundation
-from pinion.drivers.netbox.http_store import HttpStore
-from pinion.drivers.netbox.kinds import DEVICE, KINDS, SITE, VLAN
-from pinion.drivers.netbox.reading import Reading, Shape
-from pinion.drivers.netbox.results import Applied, D, Deleted, Observed, ServerFacts, UnitDiff
-from pinion.drivers.netbox.store import RecordStore
-from pinion.drivers.netbox.units import Batch, Unit
-from pinion.drivers.netbox.words import unit_words
-from pinion.drivers.netbox.world import World
+from pinion.drivers.netbox.found.units import Reading
+from pinion.drivers.netbox.found.view import View
+from pinion.drivers.netbox.kinds import KINDS
+from pinion.drivers.netbox.kinds.marks import unit_words
+from pinion.drivers.netbox.results import Applied, Deleted, Observed, ServerFacts, UnitDiff
+from pinion.drivers.netbox.server.http_store import HttpStore
+from pinion.drivers.netbox.server.store import RecordStore
+from pinion.drivers.netbox.wanted.records import D, DeviceRecord, SiteRecords, VlanRecord
+from pinion.drivers.netbox.wanted.units import DEVICE_UNIT, SITE_UNIT, VLAN_UNIT, UnitType
+from pinion.drivers.netbox.written.deleting import delete_units
+from pinion.drivers.netbox.written.foundation import ensure_foundation
+from pinion.drivers.netbox.written.run import Run
 
 
 class NetBoxDriver:
@@ -70,18 +70,12 @@ class NetBoxDriver:
         self._fresh = fresh
         self._total_time = total_time
         self._lock = threading.Lock()
-        self._world: World | None = None
+        self._view: View | None = None
         self._founded = False
         self._born = 0.0
-        self.sites: UnitDriver[SiteRecords] = UnitDriver(
-            self, Shape("site", SITE, expand.expand_site, observe.observe_site), window
-        )
-        self.vlans: UnitDriver[VlanRecord] = UnitDriver(
-            self, Shape("vlan", VLAN, expand.expand_vlan, observe.observe_vlan), window
-        )
-        self.devices: UnitDriver[DeviceRecord] = UnitDriver(
-            self, Shape("device", DEVICE, expand.expand_device, observe.observe_device), window
-        )
+        self.sites: UnitDriver[SiteRecords] = UnitDriver(self, SITE_UNIT, window)
+        self.vlans: UnitDriver[VlanRecord] = UnitDriver(self, VLAN_UNIT, window)
+        self.devices: UnitDriver[DeviceRecord] = UnitDriver(self, DEVICE_UNIT, window)
 
     def __repr__(self) -> str:
         return f"NetBoxDriver({self.store.url!r})"
@@ -95,35 +89,35 @@ class NetBoxDriver:
         if isinstance(self.store, HttpStore):
             self.store.close()
 
-    def world(self) -> World:
+    def view(self) -> View:
         """What is known of NetBox: shared for *fresh* seconds, else empty."""
         with self._lock:
             now = time.monotonic()
-            if self._world is None or now - self._born > self._fresh or self._fresh <= 0:
-                self._world, self._born = World(self.store, scan=self._fresh > 0, founded=self._founded), now
-            return self._world
+            if self._view is None or now - self._born > self._fresh or self._fresh <= 0:
+                self._view, self._born = View(self.store, scan=self._fresh > 0, founded=self._founded), now
+            return self._view
 
     def forget(self) -> None:
         """Ask anew from now on, whatever *fresh* says."""
         with self._lock:
-            self._world = None
+            self._view = None
 
-    def run(self, units: Sequence[Unit], *, dry: bool, alive: Iterable[str]) -> World:
-        """One run of the engine over *units*. *alive*: marks of units that the site file holds."""
-        world = self.world()
+    def run(self, units: Sequence[Unit], *, dry: bool, alive: Iterable[str]) -> View:
+        """One run over *units*. *alive*: marks of units that the site file holds."""
+        view = self.view()
         if not dry:
-            ensure_foundation(self.store, world)
+            ensure_foundation(self.store, view)
             self._founded = True
-        Engine(Batch(self.store, world, units, dry=dry, alive=alive), total_time=self._total_time).run()
-        return world
+        Run(Batch(self.store, view, units, dry=dry, alive=alive), total_time=self._total_time).run()
+        return view
 
 
 class UnitDriver(Generic[D]):
     """Read, diff, apply and delete for one kind of unit. Safe for many threads: calls that arrive together are one call of `lists`."""
 
-    def __init__(self, driver: NetBoxDriver, shape: Shape[D], window: float) -> None:
-        self.lists: UnitLists[D] = UnitLists(driver, shape)
-        self._shape: Shape[D] = shape
+    def __init__(self, driver: NetBoxDriver, unit: UnitType[D], window: float) -> None:
+        self.lists: UnitLists[D] = UnitLists(driver, unit)
+        self._unit: UnitType[D] = unit
         self._reads: Batcher[str, Observed[D] | None] = Batcher(self.lists.read, window)
         self._diffs: dict[bool, Batcher[D, UnitDiff]] = {
             adopt: Batcher[D, UnitDiff](partial(self.lists.diff, adopt=adopt), window) for adopt in (False, True)
@@ -136,7 +130,7 @@ class UnitDriver(Generic[D]):
     def expect(self, keys: Iterable[str]) -> None:
         """Say which units the site file holds, as far as known. A unit that is among them was not renamed: what another one takes over
         from it is just that, and its main object stays its own. Without this all works too, but an id may go to the wrong one of two."""
-        self.lists.alive |= {self._shape.mark(key) for key in keys}
+        self.lists.alive |= {self._unit.mark(key) for key in keys}
 
     def read(self, key: str) -> Observed[D] | None:
         """The unit as NetBox holds it, None when there is none. Finds it by our mark, else by natural key."""
@@ -162,13 +156,13 @@ class UnitDriver(Generic[D]):
 class UnitLists(Generic[D]):
     """The work for one kind of unit, in lists: a result or an error for each, in order. *alive*: marks of what the site file holds."""
 
-    def __init__(self, driver: NetBoxDriver, shape: Shape[D]) -> None:
+    def __init__(self, driver: NetBoxDriver, unit: UnitType[D]) -> None:
         self.alive: frozenset[str] = frozenset()
         self._driver = driver
-        self._shape: Shape[D] = shape
+        self._unit: UnitType[D] = unit
 
     def _units(self, desired: Sequence[D], adopt: bool) -> list[Unit]:
-        return [Unit(one.key, self._shape.mark(one.key), self._shape.expand(one), adopt) for one in desired]
+        return [Unit(one.key, self._unit.mark(one.key), self._unit.wants(one), adopt) for one in desired]
 
     def diff(self, desired: Sequence[D], *, adopt: bool = False) -> Sequence[UnitDiff | Exception]:
         """`UnitDriver.diff` for each."""
@@ -186,10 +180,10 @@ class UnitLists(Generic[D]):
         """`UnitDriver.apply` for each; one that is asked for twice fails."""
         twice = _repeated([one.key for one in desired])
         units = self._units([one for one in desired if one.key not in twice], adopt)
-        world = self._driver.run(units, dry=False, alive=self.alive)
+        view = self._driver.run(units, dry=False, alive=self.alive)
         by_key = {unit.key: unit for unit in units}
         good = [unit.key for unit in units if unit.error is None]
-        seen = dict(zip(good, self._reading(world).read(good), strict=True))
+        seen = dict(zip(good, self._reading(view).read(good), strict=True))
         results: list[Applied[D] | Exception] = []
         for one in desired:
             if one.key in twice:
@@ -204,15 +198,15 @@ class UnitLists(Generic[D]):
 
     def read(self, keys: Sequence[str]) -> Sequence[Observed[D] | Exception | None]:
         """`UnitDriver.read` for each."""
-        return self._reading(self._driver.world()).read(keys)
+        return self._reading(self._driver.view()).read(keys)
 
-    def _reading(self, world: World) -> Reading[D]:
-        return Reading(self._driver.store, world, self._shape)
+    def _reading(self, view: View) -> Reading[D]:
+        return Reading(self._driver.store, view, self._unit)
 
     def delete(self, keys: Sequence[str]) -> Sequence[Deleted | Exception]:
         """`UnitDriver.delete` for each."""
-        found = delete_units(self._driver.store, self._shape, list(dict.fromkeys(keys)))
-        self._driver.world().forget(*KINDS)
+        found = delete_units(self._driver.store, self._unit, list(dict.fromkeys(keys)))
+        self._driver.view().forget(*KINDS)
         return [found[key] for key in keys]
 
 

@@ -11,15 +11,31 @@ from collections.abc import Mapping
 class NetBoxError(Exception):
     """Base of all. *object* in words (`VLAN edge-inference (lab)`), *reason*, *url* of the page or end point, *unit*: key of the unit."""
 
-    def __init__(self, object: str, reason: str, url: str | None = None, unit: str | None = None) -> None:  # noqa: A002 - the word of the interface
+    def __init__(
+        self,
+        object: str,  # noqa: A002 - the word of the interface
+        reason: str,
+        url: str | None = None,
+        unit: str | None = None,
+        *,
+        token: bool = False,
+        maybe_applied: bool = False,
+    ) -> None:
         self.object = object
         self.reason = reason
         self.url = url
         self.unit = unit
+        self.token = token
+        self.maybe_applied = maybe_applied
         super().__init__(object, reason, url, unit)
 
     def __str__(self) -> str:
         return f"{self.object}: {self.reason}" + (f" ({self.url})" if self.url else "")
+
+    def about(self, object: str, url: str | None = None) -> NetBoxError:  # noqa: A002 - as above
+        """The same error of another object, such as one of the records of a list."""
+        more = {"token": self.token, "maybe_applied": self.maybe_applied}
+        return type(self)(object, self.reason, url or self.url, self.unit, **more)
 
 
 class ExistsError(NetBoxError):
@@ -37,33 +53,9 @@ class RefusedError(NetBoxError):
 class DeniedError(NetBoxError):
     """403: the token is wrong (*token* is true), or it lacks a permission."""
 
-    def __init__(
-        self,
-        object: str,  # noqa: A002
-        reason: str,
-        url: str | None = None,
-        unit: str | None = None,
-        *,
-        token: bool = False,
-    ) -> None:
-        super().__init__(object, reason, url, unit)
-        self.token = token
-
 
 class UnreachableError(NetBoxError):
     """No usable answer after bounded retries. *maybe_applied*: the last write may have happened; the next apply finds out."""
-
-    def __init__(
-        self,
-        object: str,  # noqa: A002
-        reason: str,
-        url: str | None = None,
-        unit: str | None = None,
-        *,
-        maybe_applied: bool = False,
-    ) -> None:
-        super().__init__(object, reason, url, unit)
-        self.maybe_applied = maybe_applied
 
 
 class StaleError(NetBoxError):

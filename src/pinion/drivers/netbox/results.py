@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias
 
 from pydantic import JsonValue
 
-from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
-
-D = TypeVar("D", SiteRecords, VlanRecord, DeviceRecord)
+from pinion.drivers.netbox.wanted.records import D
 
 Owner: TypeAlias = Literal["created", "adopted", "foreign"]
 Action: TypeAlias = Literal["add", "update", "remove"]
@@ -39,11 +37,12 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Something that a deletion left in NetBox, and why."""
+    """Something that a deletion left in NetBox, and why. *again*: it is Pinion's still, and another deletion may succeed."""
 
     object: str
     url: str | None
     reason: str
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

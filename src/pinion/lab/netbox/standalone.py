@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -21,10 +22,12 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import JsonValue
 
 from pinion.lab.netbox.instance import DATA, NetBoxSecrets, account, resource, unpack_database, write_configuration
 
@@ -50,11 +53,17 @@ class StandaloneError(RuntimeError):
 
 
 @contextmanager
-def standalone(layers: Sequence[Path] | None = None) -> Iterator[StandaloneNetBox]:
+def standalone(
+    layers: Sequence[Path] | None = None,
+    *,
+    settings: Mapping[str, JsonValue] | None = None,
+    plugins: Sequence[Path] = (),
+) -> Iterator[StandaloneNetBox]:
     """Run a NetBox with an empty database until the block ends.
 
     *layers*: lower directories, top first, the topmost with the database archive; None: the lab's cached layers, built when missing
-    (minutes, the first time).
+    (minutes, the first time). *settings*: further settings of NetBox, by name. *plugins*: folders of Python packages that are plugins of
+    NetBox; they are installed, and their tables made, before it starts.
     """
     lowers = tuple(layers) if layers is not None else _cached_layers()
     home = _home()
@@ -64,6 +73,7 @@ def standalone(layers: Sequence[Path] | None = None) -> Iterator[StandaloneNetBo
     kept = NetBoxSecrets.generate()
     try:
         _prepare(work, lowers, kept)
+        _extend(work, settings or {}, plugins)
         with socket.create_server(("127.0.0.1", 0), backlog=256) as listener:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             process = _start(work, lowers, listener)
@@ -130,6 +140,15 @@ def _prepare(work: Path, lowers: Sequence[Path], kept: NetBoxSecrets) -> None:
     writer = _Folder(work / "upper")
     write_configuration(writer, passwd, kept)
     writer.write("/opt/netbox/standalone.sh", resource("standalone.sh"), 0o755)
+
+
+def _extend(work: Path, settings: Mapping[str, JsonValue], plugins: Sequence[Path]) -> None:
+    for plugin in plugins:
+        shutil.copytree(
+            plugin, work / "upper/opt/netbox/plugins" / plugin.name, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    document = {**settings, "PLUGINS": [plugin.name for plugin in plugins]}
+    _Folder(work / "upper").write("/etc/netbox/settings.json", json.dumps(document))
 
 
 def _start(work: Path, lowers: Sequence[Path], listener: socket.socket) -> subprocess.Popen[bytes]:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import pulumi
 
-from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
-from pinion.provider.netbox import IDENTITIES, OUTPUTS
+from pinion.drivers.netbox.wanted.records import DeviceRecord, SiteRecords, VlanRecord
+from pinion.drivers.netbox.wanted.units import IDENTITIES
+from pinion.provider.netbox import OUTPUTS
 from pinion.provider.sdk.provider import with_provider
 from pinion.provider.shape import ORIGIN, Model, Shape
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 
-from pinion.drivers.netbox.answers import plain_error, sentence, write_error
 from pinion.drivers.netbox.errors import BulkRefusedError, ChangedError, DeniedError, RefusedError, UnreachableError
+from pinion.drivers.netbox.server.answers import plain_error, sentence, write_error
 
 URL = "https://netbox.example/api/ipam/vlans/"
 

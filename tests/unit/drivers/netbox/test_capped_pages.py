@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from doubles.netbox_store import MemoryStore
 from engine.netbox_server import TOKEN, Server, serving
 from netbox_contract.contract import *  # noqa: F403 - pytest collects the tests of the contract here
+from netbox_contract.dependents import *  # noqa: F403
+from netbox_contract.others import InMemory
 from netbox_contract.samples import Sample
 from netbox_contract.spying import Hand, Spy
 
 from pinion.drivers.netbox import NetBoxDriver, RefusedError
-from pinion.drivers.netbox.http_store import HttpStore
 from pinion.drivers.netbox.kinds import VLAN, Kind
-from pinion.drivers.netbox.store import Body, Record
+from pinion.drivers.netbox.kinds.values import Body, Record
+from pinion.drivers.netbox.server.http_store import HttpStore
 
 #: Fewer than any unit has records of a kind that comes in numbers.
 CAP = 2
@@ -47,6 +50,17 @@ def driver(spy: Spy) -> NetBoxDriver:
 @pytest.fixture
 def hand(store: HttpStore, driver: NetBoxDriver) -> Hand:
     return Hand(store, driver.forget)
+
+
+@pytest.fixture
+def others(server: Server) -> InMemory:
+    return InMemory(server.store)
+
+
+@pytest.fixture(autouse=True)
+def schema_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads what another one kept of a schema."""
+    monkeypatch.setenv("PINION_CACHE", str(tmp_path))
 
 
 @pytest.fixture

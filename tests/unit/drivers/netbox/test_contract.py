@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from doubles.netbox_store import MemoryStore
 from netbox_contract.contract import *  # noqa: F403 - pytest collects the tests of the contract here
+from netbox_contract.dependents import *  # noqa: F403
 from netbox_contract.handover import *  # noqa: F403
+from netbox_contract.others import InMemory
 from netbox_contract.samples import Sample
 from netbox_contract.spying import Hand, Spy
 
@@ -32,6 +34,12 @@ def driver(spy: Spy, mode: tuple[tuple[int, int], float]) -> NetBoxDriver:
 @pytest.fixture
 def hand(spy: Spy, driver: NetBoxDriver) -> Hand:
     return Hand(spy.store, driver.forget)
+
+
+@pytest.fixture
+def others(spy: Spy) -> InMemory:
+    assert isinstance(spy.store, MemoryStore)
+    return InMemory(spy.store)
 
 
 @pytest.fixture

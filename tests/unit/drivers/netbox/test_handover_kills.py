@@ -12,9 +12,10 @@ from netbox_contract.samples import Sample
 
 from pinion.drivers.netbox import CableTo, DeviceRecord, NetBoxDriver, VlanRecord
 from pinion.drivers.netbox.kinds import KINDS, Kind
-from pinion.drivers.netbox.plain import mark_of
+from pinion.drivers.netbox.kinds.marks import mark_of
+from pinion.drivers.netbox.kinds.values import Body, Record
 from pinion.drivers.netbox.results import ServerFacts
-from pinion.drivers.netbox.store import Body, Record
+from pinion.drivers.netbox.server.schema import EndPoint
 
 T = TypeVar("T")
 Wanted: TypeAlias = list[VlanRecord | DeviceRecord]
@@ -43,6 +44,12 @@ class Mortal:
         self, kind: Kind, fixed: Mapping[str, str], name: str | None = None, values: Sequence[str] = ()
     ) -> list[Record]:
         return self._store.find(kind, fixed, name, values)
+
+    def end_points(self) -> tuple[EndPoint, ...]:
+        return self._store.end_points()
+
+    def listing(self, path: str, query: Sequence[tuple[str, str]]) -> list[Record]:
+        return self._store.listing(path, query)
 
     def create(self, kind: Kind, bodies: Sequence[Body]) -> list[Record]:
         return self._until(lambda: self._store.create(kind, bodies))

@@ -10,8 +10,8 @@ from doubles.netbox_store import MemoryStore
 
 from pinion.drivers.netbox import DeviceRecord, NetBoxDriver, device_record, site_records, vlan_record
 from pinion.drivers.netbox.kinds import KINDS
-from pinion.drivers.netbox.plain import mark_of
-from pinion.drivers.netbox.store import identity
+from pinion.drivers.netbox.kinds.marks import mark_of
+from pinion.drivers.netbox.kinds.values import identity
 from pinion.plan import Plan, plan
 from pinion.plan.model import DeviceKind
 from pinion.site.loader import load

@@ -12,7 +12,7 @@ PAGE = (Path(__file__).parents[4] / "docs/netbox-permissions.md").read_text()
 
 def test_the_page_lists_exactly_the_permissions() -> None:
     rows = [line.split("|") for line in PAGE.splitlines() if line.strip().startswith("| view")]
-    documented = [(row[1].replace(" ", "").split(","), re.findall(r"`([a-z.]+)`", row[2])) for row in rows]
+    documented = [(row[1].replace(" ", "").split(","), re.findall(r"`([a-z0-9.]+)`", row[2])) for row in rows]
     assert documented == [(one["actions"], one["object_types"]) for one in permissions()]
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinion.drivers.netbox.retry import Budget, retry_after
+from pinion.drivers.netbox.server.retry import Budget, retry_after
 
 
 class Time:

@@ -31,3 +31,8 @@ RELEASE_CHECK_URL = None
 CENSUS_REPORTING_ENABLED = False  # a lab has no way out, and NetBox would wait for it
 ISOLATED_DEPLOYMENT = True
 TIME_ZONE = "UTC"
+
+# What this instance adds: further settings of NetBox, by name.
+_more = Path("/etc/netbox/settings.json")
+if _more.exists():
+    globals().update(json.loads(_more.read_text()))

@@ -1,0 +1,1 @@
+"""What NetBox has: the records that were read, and the units that they make."""

@@ -1,0 +1,1 @@
+"""What the plan wants: sites, VLANs and devices as records."""

@@ -1,0 +1,85 @@
+"""Removing whole units, by mark: what another unit took over carries another mark by now and stays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from pinion.drivers.netbox.found.view import View
+from pinion.drivers.netbox.kinds import CABLE, DEVICE, SITE, Kind
+from pinion.drivers.netbox.kinds.marks import mark_of, stated_mark, unit_of
+from pinion.drivers.netbox.kinds.values import Record, identity, page
+from pinion.drivers.netbox.results import Deleted, Left
+from pinion.drivers.netbox.server.bulk import Writes
+from pinion.drivers.netbox.server.store import RecordStore
+from pinion.drivers.netbox.wanted.records import D
+from pinion.drivers.netbox.wanted.units import UnitType
+from pinion.drivers.netbox.written.removal import Removal
+
+_NOT_OURS = "it does not say that it is Pinion's: its tag or its identity was taken off, or somebody made it anew"
+
+
+def delete_units(store: RecordStore, unit: UnitType[D], keys: Sequence[str]) -> dict[str, Deleted]:
+    """Remove the units *keys* as far as we created them; release what we adopted. For each what went and what was left."""
+    marks = {unit.mark(key): key for key in keys}
+    view = View(store, scan=False)  # a deletion looks afresh
+    deleted: dict[str, list[str]] = {key: [] for key in keys}
+    left: dict[str, list[Left]] = {key: [] for key in keys}
+    view.load_all({kind: ((), list(marks)) for kind in unit.kinds})
+    units = {kind: view.by_unit(kind, list(marks)) for kind in unit.kinds}
+    owners: dict[Kind, dict[int, str]] = {}
+    going: dict[Kind, list[Record]] = {}
+    for kind in reversed(unit.kinds):
+        owners[kind] = {identity(one): marks[mark] for mark, ones in units[kind].items() for one in ones}
+        going[kind] = [one for ones in units[kind].values() for one in ones]
+        if kind is CABLE:
+            going[kind] += _cables_on(store, units[DEVICE], owners[kind], marks)
+        for record in view.untagged(kind):
+            if (owner := marks.get(unit_of(stated_mark(record) or ""))) is not None:
+                reason = "its tag pinion was taken off: it is not Pinion's any more"
+                left[owner].append(Left(kind.describe(record), page(record), reason))
+    for kind, outcomes in Removal(store, Writes(store)).remove_all(going).items():
+        for outcome in outcomes:
+            key = owners[kind][identity(outcome.record)]
+            if outcome.left is None:
+                deleted[key].append(kind.describe(outcome.record))
+            else:
+                left[key].append(outcome.left)
+    gone = [key for key in keys if not units[unit.main][unit.mark(key)]]
+    for key, record in _not_ours(store, unit, gone, {one.url for ones in left.values() for one in ones}):
+        left[key].append(Left(unit.main.describe(record), page(record), _NOT_OURS))
+    return {key: Deleted(tuple(deleted[key]), tuple(left[key])) for key in keys}
+
+
+def _not_ours(
+    store: RecordStore, unit: UnitType[D], keys: Sequence[str], told: Collection[str | None]
+) -> list[tuple[str, Record]]:
+    """Main objects of the units' names that do not carry our marks, less the pages *told* already."""
+    by_site: dict[str, list[str]] = {}
+    for key in keys:
+        by_site.setdefault(key.split("/", 1)[0], []).append(key)
+    found: list[tuple[str, Record]] = []
+    for site in store.find(SITE, {}, "slug", list(by_site)) if by_site else ():
+        held = by_site.get(str(site.get("slug")), ())
+        if unit.main is SITE:
+            found += [(key, site) for key in held]
+            continue
+        names = {key.partition("/")[2].casefold(): key for key in held}
+        words = [key.partition("/")[2] for key in held]
+        records = store.find(unit.main, {"site_id": str(identity(site))}, "name", words)
+        for one in records:
+            if (owner := names.get(str(one.get("name")).casefold())) is not None:
+                found.append((owner, one))
+    return [(key, one) for key, one in found if mark_of(one) is None and page(one) not in told]
+
+
+def _cables_on(
+    store: RecordStore, devices: Mapping[str, Sequence[Record]], owners: dict[int, str], marks: Mapping[str, str]
+) -> list[Record]:
+    """Cables of ours that end on the devices but belong to the unit at their other end: NetBox would leave them without an end."""
+    numbers = [str(identity(record)) for records in devices.values() for record in records]
+    more = []
+    for record in store.find(CABLE, {}, "device_id", numbers) if numbers else ():
+        if mark_of(record) is not None and identity(record) not in owners:
+            more.append(record)
+            owners[identity(record)] = next(iter(marks.values()))
+    return more
