@@ -24,9 +24,7 @@ _OURS = tuple(kind.content_type for kind in MARKED_KINDS)
 #: NetBox's own copies of what `scope`, `termination` and `interface_a` say, and what it has no list for: mappings of ports go with their
 #: ports, and a circuit's end is found by its `termination`.
 _COPIES = frozenset({"_site", "_region", "_rack", "_device", "_location", "_interface_a_device", "_interface_b_device"})
-_NO_LIST = frozenset(
-    {"dcim.portmapping", "dcim.porttemplatemapping", "extras.taggeditem"}
-)
+_NO_LIST = frozenset({"dcim.portmapping", "dcim.porttemplatemapping", "extras.taggeditem"})
 
 
 @pytest.fixture(scope="module")
