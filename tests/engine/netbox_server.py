@@ -39,6 +39,10 @@ class Server:
     token: str = TOKEN
     before: Callable[[str, int], None] = lambda _method, _number: None
     after: Callable[[str, int], None] = lambda _method, _number: None
+    instead: dict[str, tuple[int, Any]] = field(
+        default_factory=dict
+    )  # answers by path below /api/, in place of what would come
+    asked: Counter[str] = field(default_factory=Counter)  # GETs by path
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def objects(self) -> Counter[str]:
@@ -110,6 +114,10 @@ class _Handler(BaseHTTPRequestHandler):
         version, keyword = (2, "Bearer") if token.startswith("nbt_") else (1, "Token")
         if self.headers.get("Authorization") != f"{keyword} {token}":
             return 403, {"detail": f"Invalid v{version} token"}
+        if self.command == "GET":
+            self.server_state.asked[path] += 1
+        if path in self.server_state.instead:
+            return self.server_state.instead[path]
         if path == "status":
             return 200, {"netbox-version": "4.7.3"}
         if path == "authentication-check":

@@ -57,6 +57,28 @@ def test_up_again_one_more_and_away(netbox_stack: Stack, netbox: Server) -> None
     assert {kind: count for kind, count in netbox.objects().items() if count} == {"tag": 1, "custom field": 2}
 
 
+def test_destroy_and_up_keep_what_others_hung_on_a_device_and_go_on_when_it_is_gone(
+    netbox_stack: Stack, netbox: Server
+) -> None:
+    """A device leaves the site file, then all goes: each time somebody's item keeps its device, and is named with its page."""
+    netbox_stack.up()
+    pi = _find(netbox, DEVICE, name="pi-04")
+    item = netbox.store.hang("dcim/inventory-items", {"device": identity(pi), "name": "spare fan"})
+    leaving = [one for one in netbox_stack.wishes["devices"] if one["name"] == "pi-04"]
+    netbox_stack.wishes["devices"].remove(leaving[0])
+    for run in (netbox_stack.up, netbox_stack.destroy):
+        failed = run(check=False)
+        assert failed.code != 0
+        assert f"inventory item spare fan hangs on it and was not made by Pinion ({item['display_url']})" in failed.text
+        assert "Move or delete what is not Pinion's, or take the tag pinion off" in failed.text
+        assert netbox.store.dependents.rows("dcim/inventory-items") == [item]
+        assert identity(_find(netbox, DEVICE, name="pi-04")) == identity(pi)
+    assert _find(netbox, SITE, slug="lab")
+    netbox.store.dependents.take("dcim/inventory-items", identity(item))
+    netbox_stack.destroy()
+    assert {kind: count for kind, count in netbox.objects().items() if count} == {"tag": 1, "custom field": 2}
+
+
 def test_a_change_is_shown_by_its_property(netbox_stack: Stack, netbox: Server) -> None:
     netbox_stack.up()
     pi = next(one for one in netbox_stack.wishes["devices"] if one["name"] == "pi-01")

@@ -1,6 +1,8 @@
 """A real NetBox for the tests of this folder: one for the whole run, with an empty database, on loopback.
 
-Needs root and the lab's cached layers (built when missing). `PINION_TEST_NETBOX=URL,TOKEN-FILE` points at a running one instead.
+Needs root and the lab's cached layers (built when missing). `PINION_TEST_NETBOX=URL,TOKEN-FILE` points at a running one instead, of
+any release that the driver supports, and leaves it as it was; `PINION_TEST_NETBOX_ADMIN=FILE`, with the password of its user `admin`, adds
+the tests in which another hand does what Pinion's user may not.
 """
 
 from __future__ import annotations

@@ -30,14 +30,14 @@ _NO_LIST = frozenset({"dcim.portmapping", "dcim.porttemplatemapping", "extras.ta
 @pytest.fixture(scope="module")
 def relations(server: Server) -> list[tuple[str, str, str, str]]:
     """(kind of ours, kind that names it, field, what a deletion does to the latter), from Django's models in the running NetBox."""
-    if server.admin_password is None:
-        pytest.skip("the plugin that tells is in the tests' own NetBox only")
     answer = requests.get(
         f"{server.url}/api/plugins/gauges/relations/",
         params=[("of", name) for name in _OURS],
         headers={"Authorization": f"Bearer {server.token}"},
         timeout=60,
     )
+    if answer.status_code == 404:
+        pytest.skip("the plugin that tells is in the tests' own NetBox only")
     answer.raise_for_status()
     return [tuple(one) for one in answer.json()]
 

@@ -16,6 +16,9 @@ from pinion.drivers.netbox.kinds.values import Body, Record, identity
 class Others(Protocol):
     """That hand."""
 
+    def serves(self, path: str) -> bool:
+        """Whether the server has the list *path*: a NetBox that was named may lack the plugin of the tests."""
+
     def hang(self, path: str, body: Body) -> Record:
         """Add a record to the list *path* below `/api/`."""
 
@@ -38,6 +41,9 @@ class InMemory:
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
+
+    def serves(self, path: str) -> bool:
+        return path in {end.path for end in self._store.end_points()}
 
     def hang(self, path: str, body: Body) -> Record:
         return self._store.hang(path, body)
@@ -73,6 +79,9 @@ class Administrator:
 
     def close(self) -> None:
         self._session.close()
+
+    def serves(self, path: str) -> bool:
+        return self._session.get(f"{self._api}/{path}/", params={"limit": "1"}, timeout=60).status_code == 200
 
     def hang(self, path: str, body: Body) -> Record:
         made = self._ask("POST", path, body)
