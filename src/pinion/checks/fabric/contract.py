@@ -66,7 +66,6 @@ class Box:
     max_mtu: int
     buffer: int | None
     ecn: EcnThresholds | None
-    lossless: bool
 
     @classmethod
     def of(cls, site: Site, catalog: Catalog, name: str) -> Box | None:
@@ -75,7 +74,7 @@ class Box:
         platform, model = catalog.platforms[stated.platform], catalog.switches[stated.model]
         if platform.qos is None:
             return None
-        return cls(platform.qos, platform.cnp_dscp, model.max_mtu, model.buffer, model.ecn, model.lossless)
+        return cls(platform.qos, platform.cnp_dscp, model.max_mtu, model.buffer, model.ecn)
 
     def traffic_class(self, dscp: int) -> int:
         """The traffic class, and the queue, of packets with *dscp*."""
