@@ -73,7 +73,8 @@ def switch_stack(tmp_path: Path, lab_plan: Plan) -> Stack:
     """A stack with one switch that lives in a file."""
     (tmp_path / "bin").mkdir()
     script = tmp_path / "bin" / "pulumi-resource-pinion"
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__).with_name("file_switch.py")} "$@"\n')
+    program, tests = Path(__file__).with_name("file_switch.py"), Path(__file__).parents[1]
+    script.write_text(f'#!/bin/sh\nPYTHONPATH={tests} exec {sys.executable} {program} "$@"\n')
     script.chmod(0o755)
     stack = Stack(tmp_path, environment={"ENGINE_TEST_SWITCHES": str(tmp_path)})
     stack.wishes = {"switches": [lab_plan.switches[0].model_dump(mode="json")]}

@@ -27,6 +27,8 @@ def test_the_life_of_a_switch(switch_stack: Stack) -> None:
     preview = switch_stack.preview()
     assert "tor-1 (10.77.99.2/24) will be configured:" in preview.text
     assert "+   switchport access vlan 101" in preview.text
+    assert "+qos profile pinion-lossy" in preview.text
+    assert "+      bandwidth percent 60" in preview.text
     assert not (switch_stack.folder / "tor-1.json").exists()
 
     switch_stack.up()

@@ -86,10 +86,12 @@ def kubeconfig(server: str) -> str:
     )
 
 
-def update(stated: str, engine: Engine, monkeypatch: pytest.MonkeyPatch, *, preview: bool = False) -> Any:
-    """Run the program for the lab with *engine* and the kubeconfig *stated*; the stack's output `awaited`."""
+def update(
+    stated: str, engine: Engine, monkeypatch: pytest.MonkeyPatch, *, preview: bool = False, root: Path = INFRA.parent
+) -> Any:
+    """Run the program for the lab below *root* with *engine* and the kubeconfig *stated*; the stack's output `awaited`."""
     monkeypatch.syspath_prepend(str(INFRA))
-    monkeypatch.delenv("PINION_ROOT", raising=False)
+    monkeypatch.setenv("PINION_ROOT", str(root))
     loop = asyncio.new_event_loop()
 
     def program() -> None:
@@ -154,11 +156,16 @@ def test_a_cluster_that_cannot_be_asked_is_told_by_its_resources_and_none_is_giv
 
 @pytest.mark.parametrize("preview", [True, False])
 def test_what_the_site_file_states_in_vain_is_a_warning_with_its_line(
-    preview: bool, monkeypatch: pytest.MonkeyPatch
+    preview: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr(pulumi.log, "warn", lambda text, *_: said.append(text))
-    update("/nonexistent/kubeconfig", Engine(), monkeypatch, preview=preview)
-    expected = [str(remark) for remark in not_applied(INFRA.parent / "inventories/lab/site.yml")]
-    assert expected
+    site = tmp_path / "inventories/lab/site.yml"
+    site.parent.mkdir(parents=True)
+    (tmp_path / "charts").symlink_to(INFRA.parent / "charts")
+    lab = (INFRA.parent / "inventories/lab/site.yml").read_text(encoding="utf-8")
+    site.write_text(f"{lab}\nobjectives: {{alert_at: 50%}}\n", encoding="utf-8")
+    update("/nonexistent/kubeconfig", Engine(), monkeypatch, preview=preview, root=tmp_path)
+    expected = [str(remark) for remark in not_applied(site)]
+    assert len(expected) == 1
     assert said[0].splitlines() == expected

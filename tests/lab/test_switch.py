@@ -151,6 +151,45 @@ def test_only_whom_the_flows_name_opens_ssh_to_a_gateway(fabric: Fabric) -> None
     assert "pinion-ssh" not in fabric.console("show running-config")
 
 
+CLASSES = """\
+traffic_classes:
+  control: {share: 20%, dscp: 16}
+  rdma: {share: 60%, dscp: 26}
+  edge_http: {share: 20%, dscp: 0}
+"""
+
+
+def test_traffic_classes_are_kept_shown_and_repaired(fabric: Fabric) -> None:
+    stated = fabric.rack.site.read_text()
+    fabric.rack.site.write_text(f"{stated}{CLASSES}")
+    try:
+        assert "QoS profile pinion-lossy" in " ".join(fabric.driver("apply")["changes"])
+        assert fabric.driver("read") == wanted(plan(load(fabric.rack.site)).switches[0]).model_dump(mode="json")
+        assert "bandwidth percent 60" in fabric.console("show qos profile pinion-lossy")
+        assert "service-profile pinion-lossy" in fabric.console("show running-config interfaces Ethernet1")
+        assert "No" in fabric.console("show priority-flow-control")
+        assert fabric.rack.reaches("pi-01", PI_2)
+        by_hand = (
+            "qos map dscp 46 to traffic-class 2",
+            "qos profile pinion-lossy",
+            "uc-tx-queue 3",
+            "bandwidth percent 10",
+        )
+        fabric.console("configure", *by_hand, "end", "write")
+        found = fabric.driver("diff")
+        assert found["changes"] == [
+            "QoS profile pinion-lossy: queue 3 no priority, bandwidth percent 10 -> no priority, bandwidth percent 60"
+        ]
+        assert found["left"] == ["qos map dscp 46 to traffic-class 2"]
+        fabric.driver("apply")
+        assert fabric.driver("diff")["changes"] == []
+        fabric.console("configure", "no qos map dscp 46", "end", "write")
+    finally:
+        fabric.rack.site.write_text(stated)
+        fabric.driver("apply")
+    assert "qos" not in fabric.console("show running-config")
+
+
 def test_tcp_arrives_whole_bridged_and_routed(fabric: Fabric) -> None:
     for client, server, address in (("pi-01", "pi-02", PI_2), ("pi-01", "mgmt-1", MANAGEMENT)):
         sent = _transfer(fabric, client, server, address, octets=5_000_000)

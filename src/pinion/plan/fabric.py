@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from ipaddress import ip_network
 
-from pinion.plan import flows
+from pinion.plan import flows, traffic
 from pinion.plan.addressing import network_mtu
 from pinion.plan.devices import Wiring
-from pinion.plan.model import DevicePlan, FlowPlan, Svi, SwitchPlan, SwitchPort, SwitchVlan, VlanPlan
+from pinion.plan.model import (
+    DevicePlan,
+    FlowPlan,
+    InterfacePlan,
+    Svi,
+    SwitchPlan,
+    SwitchPort,
+    SwitchQos,
+    SwitchVlan,
+    VlanPlan,
+)
 from pinion.site.allocation import gateway
 from pinion.site.catalog import Catalog
 from pinion.site.model import Purpose, Site
+
+#: MAC address that switches of a pair share for their gateways. Arista's own examples use it (EOS User Manual, "Virtual IP addresses").
+VIRTUAL_ROUTER_MAC = "00:1c:73:00:00:99"
 
 
 def switch(
@@ -28,6 +41,8 @@ def switch(
     model = catalog.switches[site.switches[device.name].model]
     vids = {vlan.name: vlan.vid for vlan in vlans}
     front = {port for group in model.ports for port in group.each()}
+    qos = traffic.switch_qos(site, catalog, platform, model)
+    svis = _svis(site)
     ports = []
     for interface in device.interfaces:
         if interface.name not in front:
@@ -41,6 +56,7 @@ def switch(
                 mode=interface.mode,
                 access_vlan=vids[interface.untagged_vlan] if interface.untagged_vlan is not None else None,
                 trunk_vlans=tuple(sorted(vids[name] for name in interface.tagged_vlans)),
+                qos_profile=_qos_profile(site, qos, interface),
                 origin=link.origin if link is not None else device.origin,
             )
         )
@@ -53,11 +69,25 @@ def switch(
         management_address=device.primary_address or "",
         vlans=tuple(SwitchVlan(vid=vlan.vid, name=vlan.name) for vlan in vlans if vlan.fabric),
         ports=tuple(ports),
-        svis=_svis(site),
+        svis=svis,
+        virtual_router_mac=VIRTUAL_ROUTER_MAC if any(svi.virtual for svi in svis) else None,
+        qos=qos,
         ssh_sources=_ssh_sources(ending) if site.concerns.firewall is not None else (),
         evidence=platform.evidence,
         origin=device.origin,
     )
+
+
+def _qos_profile(site: Site, qos: SwitchQos | None, interface: InterfacePlan) -> str | None:
+    """What the port *interface* does with classes: it pauses only where the other end does."""
+    if qos is None or not interface.enabled or interface.mode is None:
+        return None
+    network = site.networks.get(interface.untagged_vlan or "")
+    both_ends = interface.cable is not None and (
+        interface.cable.device in site.switches or (network is not None and network.purpose is Purpose.RDMA)
+    )
+    lossless = both_ends and qos.profile(traffic.LOSSLESS_PROFILE) is not None
+    return traffic.LOSSLESS_PROFILE if lossless else traffic.LOSSY_PROFILE
 
 
 def _ssh_sources(ending: tuple[FlowPlan, ...]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from pinion.drivers.switch import (
     SwitchUnreachableError,
     compare,
 )
-from pinion.plan.model import SwitchPlan, SwitchPort, SwitchVlan
+from pinion.plan.model import QosProfile, QosQueue, SwitchPlan, SwitchPort, SwitchVlan
 from pinion.provider.plugin import (
     Call,
     Checked,
@@ -45,11 +45,16 @@ from pinion.provider.plugin import (
 from pinion.provider.shape import Shape
 
 #: What names each thing that stands in a list. Gateways stay a list: the first address of a VLAN is its primary one.
-IDENTITIES: Final[Mapping[type[BaseModel], str]] = {SwitchVlan: "vid", SwitchPort: "name"}
+IDENTITIES: Final[Mapping[type[BaseModel], str]] = {
+    SwitchVlan: "vid",
+    SwitchPort: "name",
+    QosProfile: "name",
+    QosQueue: "queue",
+}
 #: Words about the site file, no part of what a switch holds.
 IGNORED: Final = ("origin", "evidence", "ports.*.origin")
 #: Fields of a port that plan and switch state call by one name.
-_PORT_FIELDS: Final = frozenset({"description", "enabled", "access_vlan", "trunk_vlans", "mtu"})
+_PORT_FIELDS: Final = frozenset({"description", "enabled", "access_vlan", "trunk_vlans", "mtu", "qos_profile"})
 _CONFIRM_NOTE: Final = "configuring: the switch undoes the change unless a fresh login confirms it"
 
 

@@ -1,7 +1,7 @@
 """A switch plan as the switch's own configuration text.
 
-The text is the whole *declared scope* and nothing else: VLANs, ``interface EthernetN``, ``interface VlanN``, routing between VLANs, and the
-access list that SSH asks. Management interface, host name, users and AAA are never in it.
+The text is the whole *declared scope* and nothing else: QoS maps and profiles, VLANs, ``interface EthernetN``, ``interface VlanN``, routing
+between VLANs, and the access list that SSH asks. Management interface, host name, users and AAA are never in it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from operator import itemgetter
 
 from pinion.plan.model import PortMode, Svi, SwitchPlan, SwitchPort, SwitchVlan
 from pinion.render import templates
+from pinion.render.switch_qos import global_lines, profile_text
 
-#: MAC address that switches of a pair share for their gateways. Arista's own examples use it (EOS User Manual, "Virtual IP addresses").
-VIRTUAL_ROUTER_MAC = "00:1c:73:00:00:99"
 #: Our access list of who may open SSH, one of this name a family.
 SSH_LIST = "pinion-ssh"
 
@@ -39,6 +38,7 @@ class _Port:
     descriptions: Sequence[str]
     shut: Sequence[None]
     mtus: Sequence[int]
+    qos_profiles: Sequence[str]
     access_vlans: Sequence[int]
     trunks: Sequence[str]
 
@@ -67,12 +67,14 @@ def eos_config(switch: SwitchPlan) -> str:
         templates()
         .get_template("switch/eos/config.j2")
         .render(
+            qos_profile_lines=profile_text(switch.qos) if switch.qos is not None else [],
             vlans=sorted(switch.vlans, key=_by_vid),
             ports=[_port(port) for port in switch.ports],
             svis=_gateways(switch.svis),
-            virtual_router_macs=[VIRTUAL_ROUTER_MAC] if any(svi.virtual for svi in switch.svis) else [],
+            virtual_router_macs=[] if switch.virtual_router_mac is None else [switch.virtual_router_mac],
             routing_lines=routing_lines(switch.svis),
             access_lists=_access_lists(switch.ssh_sources),
+            qos_lines=global_lines(switch.qos) if switch.qos is not None else [],
         )
     )
 
@@ -122,6 +124,7 @@ def _port(port: SwitchPort) -> _Port:
         descriptions=[port.description] if port.description else [],
         shut=[] if port.enabled else [None],
         mtus=[] if port.mtu is None else [port.mtu],
+        qos_profiles=[] if port.qos_profile is None else [port.qos_profile],
         access_vlans=[port.access_vlan] if port.mode is PortMode.ACCESS and port.access_vlan is not None else [],
         trunks=[vid_ranges(port.trunk_vlans)] if port.mode is PortMode.TRUNK else [],
     )

@@ -92,10 +92,14 @@ class Network(Statement):
 class TrafficClass(Statement):
     """One class of traffic. The shares of all classes add up to 100%."""
 
-    share: Percentage = says("Share of a link under congestion, such as `60%`.")
-    dscp: Dscp = says("DSCP that its packets are marked with, 0 to 47 (48 and above are network control).")
+    share: Percentage = says("Share of a congested switch port, such as `60%`.")
+    dscp: Dscp = says(
+        "DSCP by which switches and NICs know its packets, 0 to 47 (48 and above are network control). RDMA NICs mark with it; "
+        "whoever sends the other classes' packets marks them."
+    )
     delivery: Delivery = says(
-        "`lossy`, or `lossless` (PFC; only for `rdma`, on switches with lossless buffers).", default=Delivery.LOSSY
+        "`lossy`, or `lossless` (PFC; only for `rdma`, on switches with lossless buffers, with `concerns.nic_tuning`).",
+        default=Delivery.LOSSY,
     )
 
 

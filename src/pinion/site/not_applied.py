@@ -25,11 +25,6 @@ class Reason:
     lab_obeys: bool = False
 
 
-_QUEUES = Reason("switches get no queues and no marks yet", "the traffic classes in the switches' configuration")
-_PFC = Reason(
-    "PFC stays off at NICs and switches alike until the switches' configuration has it",
-    "PFC in the switches' configuration",
-)
 _POOL = Reason("nothing serves models on the GPU servers yet", "releases of Triton for the pool")
 _ROUTER = Reason("no router runs on the Pis yet", "the router of the Pis")
 _OBJECTIVES = Reason("nothing measures or alerts yet", "recording and alerting rules of Prometheus")
@@ -40,16 +35,14 @@ _SERVICES = Reason(
     lab_obeys=True,
 )
 
+#: Of a lossless class where no NIC is told to pause: a switch that pauses for such a NIC is worse than none.
+_NO_NIC_PAUSES = Reason(
+    "no NIC is told to pause without concerns.nic_tuning, so no switch pauses either and the class is lossy",
+    "concerns: {nic_tuning: {}} in this file",
+)
+
 #: Key of the site file (`*`: any name) to why nothing obeys it.
 NOT_APPLIED: Mapping[str, Reason] = {
-    "traffic_classes.control.share": _QUEUES,
-    "traffic_classes.control.dscp": _QUEUES,
-    "traffic_classes.control.delivery": _QUEUES,
-    "traffic_classes.rdma.share": _QUEUES,
-    "traffic_classes.rdma.delivery": _PFC,
-    "traffic_classes.edge_http.share": _QUEUES,
-    "traffic_classes.edge_http.dscp": _QUEUES,
-    "traffic_classes.edge_http.delivery": _QUEUES,
     "kubernetes.service_prefix": _SERVICES,
     "models.*.edge.quantisation": _QUANTISED,
     "models.*.pool.artefact": _POOL,
@@ -104,6 +97,9 @@ def remarks(root: tree.Mapping, file: str) -> tuple[Remark, ...]:
         if not (reason.lab_obeys and in_lab)
         for path, entry in _stated(root, tuple(key.split(".")))
     ]
+    if (entry := _lossless_without_nics(root)) is not None:
+        why, will = _NO_NIC_PAUSES.why, _NO_NIC_PAUSES.will
+        found.append(Remark(file, entry.line, entry.column, "traffic_classes.rdma.delivery", why, will))
     return tuple(sorted(found, key=lambda remark: (remark.line, remark.column)))
 
 
@@ -118,6 +114,14 @@ def _stated(
             yield (*path, name), entry
         elif isinstance(entry.node, tree.Mapping):
             yield from _stated(entry.node, pattern[1:], (*path, name))
+
+
+def _lossless_without_nics(root: tree.Mapping) -> tree.Entry | None:
+    """The entry that makes a class lossless, where RDMA NICs are there and nothing tells them to pause."""
+    path: Path = ("traffic_classes", "rdma", "delivery")
+    with_nics = next(_stated(root, ("gpu_servers", ANY, "rdma")), None) is not None
+    told = tree.entry_at(root, ("concerns", "nic_tuning")) is not None
+    return tree.entry_at(root, path) if _text(root, path) == "lossless" and with_nics and not told else None
 
 
 def _control_plane_in_lab(root: tree.Mapping) -> bool:

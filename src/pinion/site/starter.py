@@ -130,6 +130,9 @@ gpu_servers:
     network: control
     port: tor-1 $gpu_port
     rdma: {network: rdma, ports: {tor-1: $rdma_ports}}
+
+concerns:
+  nic_tuning: {}  # the RDMA NICs treat traffic classes as the switches do
 """)
 
 _END = """

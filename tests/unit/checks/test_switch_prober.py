@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 from doubles.switch import MemorySwitch
 from unit.drivers.switch.bench import LoopbackBench
-from unit.drivers.switch.plans import PORTS, small_plan
+from unit.drivers.switch.plans import PORTS, plan_with_classes
 from unit.hosts.sites import LAB, plan_of_file
 
 from pinion.checks.claims import checks
 from pinion.checks.model import Finding, Outcome, SwitchProbe
 from pinion.checks.probers.switches import switch_prober
 from pinion.drivers.switch import SwitchState, SwitchUnreachableError, VlanState, compare
+from pinion.drivers.switch.qos import ordered_maps
 from pinion.lab.switch.loopback import LoopbackSwitch
 from pinion.plan import Plan
+from pinion.plan.model import QosMap
 
 Edit = Callable[[SwitchState], SwitchState]
 
@@ -25,7 +27,7 @@ Edit = Callable[[SwitchState], SwitchState]
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     """The lab's plan with a small switch: two access ports, a trunk, an unused port, two gateways."""
-    return plan_of_file(LAB).model_copy(update={"switches": (small_plan(),)})
+    return plan_of_file(LAB).model_copy(update={"switches": (plan_with_classes(),)})
 
 
 @pytest.fixture
@@ -65,6 +67,17 @@ def svi(vid: int, **changes: Any) -> Edit:
     def edit(state: SwitchState) -> SwitchState:
         svis = (one.model_copy(update=changes) if one.vid == vid else one for one in state.svis)
         return state.model_copy(update={"svis": tuple(svis)})
+
+    return edit
+
+
+def mapped(dscp: int, traffic_class: int) -> Edit:
+    """A hand that has a DSCP mean another traffic class."""
+    entry = QosMap(target="traffic-class", source=dscp, to=traffic_class)
+
+    def edit(state: SwitchState) -> SwitchState:
+        maps = ordered_maps((*state.qos.maps, entry))
+        return state.model_copy(update={"qos": state.qos.model_copy(update={"maps": maps})})
 
     return edit
 
@@ -110,6 +123,12 @@ def test_a_switch_as_planned_proves_everything(plan: Plan, switch: MemorySwitch)
         (svi(100, enabled=False), "svi.100", "10.77.100.1/24; state: shut, planned up"),
         (svi(101, other=("no arp",)), "svi.101", "10.77.101.1/24; other lines: no arp, planned (none)"),
         (port("Ethernet5", enabled=True), "rest.configuration", "port Ethernet5 (not in the plan): state up -> shut"),
+        (port("Ethernet1", qos_profile="by-hand"), "port.Ethernet1", "access 101; QoS profile: by-hand, planned pinion-lossy"),
+        (
+            mapped(26, 5),
+            "rest.configuration",
+            "DSCP 26 (traffic_classes.rdma): traffic class 5 -> 3",
+        ),
         (whole(ip_routing=False), "rest.configuration", "routing between VLANs: IPv4 off -> on"),
         (whole(saved=False), "rest.configuration", "start-up configuration out of date -> saved"),
         (
@@ -142,6 +161,10 @@ def test_what_is_not_ours_is_listed_and_fails_nothing(plan: Plan, switch: Memory
     findings = proved(plan, switch)
     assert failed(findings) == {}
     assert findings["rest.configuration"].left == ("VLAN 400 (guest)",)
+    switch.edit(mapped(46, 1))
+    assert failed(proved(plan, switch)) == {}
+    left = proved(plan, switch)["rest.configuration"].left
+    assert left == ("VLAN 400 (guest)", "qos map dscp 46 to traffic-class 1")
     assert [name for name, finding in findings.items() if finding.left] == ["rest.configuration"]
 
 

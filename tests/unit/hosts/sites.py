@@ -34,6 +34,15 @@ def with_pfc(*platforms: str) -> Catalog:
     """The hardware catalogue, had we PFC for the switches of *platforms*."""
     known = hardware.load()
     changed = {
-        name: platform.model_copy(update={"pfc": name in platforms}) for name, platform in known.platforms.items()
+        name: platform.model_copy(
+            update={
+                "qos": platform.qos.model_copy(
+                    update={"lossless_priorities": (1, 2, 3, 4, 5) if name in platforms else ()}
+                )
+            }
+        )
+        if platform.qos is not None
+        else platform
+        for name, platform in known.platforms.items()
     }
     return known.model_copy(update={"platforms": changed})

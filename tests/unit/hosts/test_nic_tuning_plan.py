@@ -10,8 +10,9 @@ from unit.hosts.nodes import concern, file, stated
 from unit.hosts.sites import DC, LAB, with_pfc
 
 from pinion.plan import Plan
-from pinion.plan.concerns.nic_tuning import CONFIG_FILE, UDEV_FILE, priority, type_of_service
+from pinion.plan.concerns.nic_tuning import CONFIG_FILE, UDEV_FILE, type_of_service
 from pinion.plan.model import DeviceKind
+from pinion.plan.traffic import priority
 from pinion.services.node_programs.nic_tuning import OFFLOADS, Machine, knobs
 from pinion.site.catalog import load
 
@@ -52,7 +53,9 @@ def test_a_lossless_class_on_a_card_that_can() -> None:
     assert found["tos"] == 106
 
 
-def test_while_the_switch_does_not_pause_the_nic_does_not_either() -> None:
+def test_while_the_switch_does_not_pause_the_nic_does_not_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = with_pfc()
+    monkeypatch.setattr("pinion.plan.compile.hardware.load", lambda: known)
     found = nic(plan())
     assert found["pfc"] == []
     assert found["pause"] is False

@@ -167,6 +167,23 @@ def test_what_only_the_lab_obeys_is_told_only_outside_it(tmp_path: Path) -> None
     assert units(lab, "one") != units(LAB, "two")
 
 
+def test_a_lossless_class_is_told_where_nothing_has_the_nics_pause(tmp_path: Path) -> None:
+    key = "traffic_classes.rdma.delivery"
+    site = tmp_path / "site.yml"
+    stated = EVERY_KEY.read_text(encoding="utf-8")
+    without = "".join(line for line in stated.splitlines(keepends=True) if not line.startswith("  nic_tuning:"))
+    for text, told in (
+        (without, True),
+        (without.replace("delivery: lossless", "delivery: lossy"), False),
+        (stated, False),
+    ):
+        site.write_text(text, encoding="utf-8")
+        assert (key in {remark.key for remark in not_applied(site)}) == told
+        found = plan(Site.model_validate(yaml.safe_load(text)))
+        rdma = next(one for one in found.traffic_classes if one.name == "rdma")
+        assert (rdma.applied != rdma.delivery) == told
+
+
 # --- how it is told ---------------------------------------------------------------------------------------------------
 
 
@@ -190,8 +207,8 @@ def test_each_is_told_with_its_line(site_file: Path) -> None:
 
 def test_what_is_not_stated_is_not_told(tmp_path: Path) -> None:
     assert not {remark.key for remark in not_applied(LAB)} & {
-        "traffic_classes.control.delivery",
         "kubernetes.service_prefix",
+        "traffic_classes.rdma.delivery",
     }
     assert not_applied(tmp_path / "no-such-file.yml") == ()
     (tmp_path / "site.yml").write_text("[]")

@@ -115,7 +115,7 @@ def test_a_fifth_pi_changes_one_device_and_its_port_and_nothing_else() -> None:
         ),
         *(
             f"switches.tor-1.ports.{port}.{field}"
-            for field in ("enabled", "description", "mode", "access_vlan", "origin")
+            for field in ("enabled", "description", "mode", "access_vlan", "qos_profile", "origin")
         ),
     }
 
@@ -222,7 +222,10 @@ def test_a_node_that_leaves_shuts_its_port_and_is_no_host_and_no_node_of_the_clu
         AUTHORITY,
         "cluster.nodes.pi-03",
         *(f"devices.tor-1.interfaces.{port}.{field}" for field in ("enabled", "description", "mode", "untagged_vlan")),
-        *(f"switches.tor-1.ports.{port}.{field}" for field in ("enabled", "description", "mode", "access_vlan")),
+        *(
+            f"switches.tor-1.ports.{port}.{field}"
+            for field in ("enabled", "description", "mode", "access_vlan", "qos_profile")
+        ),
     }
     shut = next(one for one in planned(after).switches[0].ports if one.name == port)
     assert (shut.enabled, shut.access_vlan, shut.description) == (False, None, "pi-03 eth0, decommissioned")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+import yaml
 from doubles.plugin_engine import Client, started
 from doubles.switch import MemorySwitch
 
@@ -19,6 +20,7 @@ from pinion.drivers.switch import (
     SwitchUnreachableError,
     VlanState,
 )
+from pinion.drivers.switch.qos import canonical
 from pinion.plan import plan
 from pinion.plan.model import SwitchPlan
 from pinion.provider.main import SWITCH_CONFIG, PinionPlugin
@@ -26,6 +28,7 @@ from pinion.provider.plugin import Value
 from pinion.provider.plugin.values import decode
 from pinion.provider.sdk.switch import _SHAPE
 from pinion.site.loader import load
+from pinion.site.model import Site
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -93,6 +96,38 @@ def test_the_preview_shows_the_lines_and_changes_nothing(
     assert told.startswith("tor-1 (10.77.99.2/24) will be configured:")
     assert "+vlan 101" in told
     assert "+   switchport access vlan 101" in told
+    assert "+qos profile pinion-lossy" in told
+    assert "+      bandwidth percent 60" in told
+
+
+def test_another_share_is_two_lines_of_the_preview(
+    client: Client, switch: MemorySwitch, inputs: dict[str, Value], switch_plan: SwitchPlan
+) -> None:
+    _, outputs = client.create(SWITCH_CONFIG, "tor-1", inputs)
+    site = yaml.safe_load((REPOSITORY / "inventories/lab/site.yml").read_text(encoding="utf-8"))
+    site["traffic_classes"]["rdma"]["share"] = "65%"
+    site["traffic_classes"]["control"]["share"] = "15%"
+    (other,) = plan(Site.model_validate(site)).switches
+    news = decode(client.check(SWITCH_CONFIG, "tor-1", _SHAPE.properties(other)).inputs)
+    changes = client.diff(SWITCH_CONFIG, "tor-1", "tor-1", old_inputs=inputs, olds=outputs, news=news)
+    assert changes == {
+        'qos.profiles["pinion-lossy"].queues["2"].share': "UPDATE",
+        'qos.profiles["pinion-lossy"].queues["3"].share': "UPDATE",
+    }
+    client.update(SWITCH_CONFIG, "tor-1", "tor-1", old_inputs=inputs, olds=outputs, news=news, preview=True)
+    assert client.engine.lines[-1].message.splitlines()[1:] == [
+        " qos profile pinion-lossy",
+        "    uc-tx-queue 2",
+        "-      bandwidth percent 20",
+        "+      bandwidth percent 15",
+        " qos profile pinion-lossy",
+        "    uc-tx-queue 3",
+        "-      bandwidth percent 60",
+        "+      bandwidth percent 65",
+    ]
+    client.update(SWITCH_CONFIG, "tor-1", "tor-1", old_inputs=inputs, olds=outputs, news=news)
+    assert switch.state.qos == canonical(other.qos)
+    assert switch.state.qos != canonical(switch_plan.qos)
 
 
 def test_create_configures_and_a_second_look_finds_nothing(

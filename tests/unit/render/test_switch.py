@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from unit.drivers.switch.plans import small_plan, switch_plans
 
 from pinion.drivers.switch.eos_parser import parse_vids
+from pinion.plan.fabric import VIRTUAL_ROUTER_MAC
 from pinion.plan.model import PortMode, Svi, SwitchPort
-from pinion.render.switch import VIRTUAL_ROUTER_MAC, eos_config, vid_ranges
+from pinion.render.switch import eos_config, vid_ranges
 
 
 def _block(text: str, header: str) -> list[str]:
@@ -66,7 +67,7 @@ def test_a_pair_shares_its_gateways() -> None:
         Svi(vid=101, address="10.0.0.1/24", virtual=True, mtu=9000),
         Svi(vid=101, address="10.0.1.1/24", virtual=True, mtu=9000),
     )
-    text = eos_config(small_plan(svis=svis))
+    text = eos_config(small_plan(svis=svis, virtual_router_mac=VIRTUAL_ROUTER_MAC))
     assert _block(text, "interface Vlan101") == [
         "mtu 9000",
         "ip address virtual 10.0.0.1/24",
@@ -85,6 +86,9 @@ def test_without_gateways_nothing_is_routed() -> None:
 @given(switch_plans())
 def test_nothing_outside_the_scope_is_ever_written(plan: object) -> None:
     allowed = (
+        "qos map ",
+        "qos profile pinion-",
+        "priority-flow-control pause watchdog ",
         "vlan ",
         "interface Ethernet",
         "interface Vlan",

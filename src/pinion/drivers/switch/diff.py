@@ -5,6 +5,7 @@ Scope:
 * **Ports** (``interface EthernetN``) are ours entirely: one that the plan does not know is shut, a line without a word of ours is drift.
 * **VLANs and gateways** are ours when this plan or the former one lists the VLAN. Others are foreign: reported in `left`, never touched.
 * **SSH**: the access list `SSH_LIST` of each family, and that SSH asks it. A list of somebody's stays asked where the plan has none.
+* **Traffic classes**: what `pinion.drivers.switch.qos` says is ours.
 * **Routing** is switched on where the plan has gateways and never switched off: something else may rely on it.
 """
 
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict
 
 from pinion.drivers.switch.lines import config_lines
+from pinion.drivers.switch.qos import expected_qos, foreign_qos, qos_differences
 from pinion.drivers.switch.state import (
     DEFAULT_VLAN,
     PortState,
@@ -107,6 +109,7 @@ def compare(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None = 
         *_port_changes(state, target, names),
         *_svi_changes(state, target, names),
         *_global_changes(state, target),
+        *_qos_changes(state, target, want, previous),
     ]
     if state.unconfirmed is not None:
         reason = f"session {state.unconfirmed} waits for its confirmation"
@@ -141,11 +144,14 @@ def emptied(had: SwitchPlan) -> SwitchPlan:
                 "access_vlan": None,
                 "trunk_vlans": (),
                 "mtu": None,
+                "qos_profile": None,
             }
         )
         for port in had.ports
     )
-    return had.model_copy(update={"vlans": (), "svis": (), "ports": ports, "ssh_sources": ()})
+    return had.model_copy(
+        update={"vlans": (), "svis": (), "ports": ports, "virtual_router_mac": None, "qos": None, "ssh_sources": ()}
+    )
 
 
 def owned_vids(want: SwitchPlan, previous: SwitchPlan | None) -> set[int]:
@@ -172,7 +178,7 @@ def foreign(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None) -
     for word, has, needs in _guards(state, target):
         if has.asked is not None and not has.ours and needs.asked is None:
             found.append(f"management ssh: {word} access-group {has.asked} in")
-    return tuple(found)
+    return (*found, *foreign_qos(state.qos, want, previous))
 
 
 def expected(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None) -> SwitchState:
@@ -193,6 +199,7 @@ def expected(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None) 
         virtual_router_mac=target.virtual_router_mac or state.virtual_router_mac,
         ssh_ipv4=_expected_guard(state.ssh_ipv4, target.ssh_ipv4),
         ssh_ipv6=_expected_guard(state.ssh_ipv6, target.ssh_ipv6),
+        qos=expected_qos(state.qos, want, previous),
     )
 
 
@@ -276,6 +283,7 @@ def _port_changes(state: SwitchState, target: SwitchState, names: Names) -> Iter
             ("native_vlan", "native VLAN", str(has.native_vlan), str(needs.native_vlan)),
             ("trunk_vlans", "trunk VLANs", _trunk(has.trunk_vlans), _trunk(needs.trunk_vlans)),
             ("mtu", "MTU", str(has.mtu or "default"), str(needs.mtu or "default")),
+            ("qos_profile", "QoS profile", has.qos_profile or "(none)", needs.qos_profile or "(none)"),
             ("other", "other lines", _joined(has.other), _joined(needs.other)),
         )
         for key, field, old, new in fields:
@@ -331,6 +339,13 @@ def _global_changes(state: SwitchState, target: SwitchState) -> Iterator[Change]
             if held != wanted_:
                 subject = f"SSH to the switch, {word}"
                 yield Change(path=("ssh", word, key), subject=subject, field=field, old=held, new=wanted_)
+
+
+def _qos_changes(
+    state: SwitchState, target: SwitchState, want: SwitchPlan, previous: SwitchPlan | None
+) -> Iterator[Change]:
+    for path, subject, field, old, new in qos_differences(state.qos, target.qos, want, previous):
+        yield Change(path=("qos", *path), subject=subject, field=field, old=old, new=new)
 
 
 def _let_in(guard: SshGuard) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from ipaddress import ip_interface, ip_network
 
+from pinion.drivers.switch.eos_qos_parser import QosReader
 from pinion.drivers.switch.state import (
     DEFAULT_MTU,
     DEFAULT_VLAN,
@@ -37,10 +38,11 @@ _MODES: dict[str, Mode] = {"access": "access", "trunk": "trunk"}
 
 @dataclass(slots=True)
 class _Block:
-    """A top-level line and the lines indented below it, stripped."""
+    """A top-level line and the lines indented below it, stripped, with how many spaces each had."""
 
     header: str
     lines: list[str] = field(default_factory=list)
+    depths: list[int] = field(default_factory=list)
 
 
 def parse(text: str) -> SwitchState:
@@ -51,7 +53,10 @@ def parse(text: str) -> SwitchState:
     ip_routing = ipv6_routing = False
     virtual_router_mac = None
     guards = {"ip": SshGuard(), "ipv6": SshGuard()}
+    qos = QosReader()
     for block in _blocks(text):
+        if qos.take(block.header, block.lines, block.depths):
+            continue
         if match := _VLAN.fullmatch(block.header):
             vlans |= {vid: _vlan(vid, block.lines) for vid in parse_vids(match[1])}
         elif match := _ETHERNET.fullmatch(block.header):
@@ -78,6 +83,7 @@ def parse(text: str) -> SwitchState:
         virtual_router_mac=virtual_router_mac,
         ssh_ipv4=guards["ip"],
         ssh_ipv6=guards["ipv6"],
+        qos=qos.read(),
     )
 
 
@@ -102,6 +108,7 @@ def _blocks(text: str) -> Iterator[_Block]:
             block = _Block(line)
         elif block is not None:
             block.lines.append(line.strip())
+            block.depths.append(len(line) - len(line.lstrip()))
     if block is not None:
         yield block
 
@@ -168,6 +175,7 @@ class _PortReader(_Reader):
         self.access = self.native = DEFAULT_VLAN
         self.trunk: tuple[int, ...] | None = None
         self.mtu: int | None = None
+        self.qos_profile: str | None = None
         self.handlers |= {
             "switchport mode": self._mode,
             "switchport access vlan": self._access,
@@ -176,6 +184,7 @@ class _PortReader(_Reader):
             "switchport": lambda value: not value,
             "no switchport": self._routed,
             "l2 mtu": self._mtu,
+            "service-profile": self._qos_profile,
         }
 
     def read(self, lines: list[str]) -> PortState:
@@ -189,8 +198,15 @@ class _PortReader(_Reader):
             native_vlan=self.native,
             trunk_vlans=self.trunk,
             mtu=self.mtu,
+            qos_profile=self.qos_profile,
             other=tuple(self.other),
         )
+
+    def _qos_profile(self, value: str) -> bool:
+        if len(value.split()) != 1:
+            return False
+        self.qos_profile = value
+        return True
 
     def _mode(self, value: str) -> bool:
         if value not in _MODES:

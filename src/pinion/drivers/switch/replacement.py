@@ -6,9 +6,11 @@ Inside a session this costs nothing: the switch applies only what differs at the
 from __future__ import annotations
 
 from pinion.drivers.switch.diff import owned_vids
+from pinion.drivers.switch.qos import expected_qos, map_defaults, profiles_to_remove
 from pinion.drivers.switch.state import SwitchState, port_order
 from pinion.plan.model import SwitchPlan
 from pinion.render.switch import SSH_LIST, access_word, eos_config
+from pinion.render.switch_qos import watchdog_removal
 
 
 def eos_commands(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None = None) -> list[str]:
@@ -21,9 +23,19 @@ def eos_commands(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | No
         *(f"no interface Vlan{svi.vid}" for svi in state.svis if svi.vid in ours),
         *(f"no vlan {vlan.vid}" for vlan in state.vlans if vlan.vid in ours),
         *(f"default interface {name}" for name in (*sorted(planned, key=port_order), *strangers)),
+        *profiles_to_remove(state.qos),  # after the ports that take them
+        *map_defaults(state.qos, want, previous),
+        *_without_watchdog(state, want, previous),
         *(line.strip() for line in eos_config(want).splitlines() if line.strip() not in {"", "!"}),
         *(line for name in strangers for line in (f"interface {name}", "shutdown")),
     ]
+
+
+def _without_watchdog(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None) -> list[str]:
+    """What the switch holds of the watchdog's timers away, where they are ours: the plan's are put in anew."""
+    if state.qos.watchdog is None or expected_qos(state.qos, want, previous).watchdog == state.qos.watchdog:
+        return []
+    return list(watchdog_removal(state.qos.watchdog))
 
 
 def _without_ssh_lists(state: SwitchState, want: SwitchPlan) -> list[str]:

@@ -1,4 +1,5 @@
-"""What a switch holds, typed: the declared scope only (VLANs, front ports, gateways, routing, who may open SSH), in a canonical form.
+"""What a switch holds, typed: the declared scope only (VLANs, front ports, gateways, routing, who may open SSH, traffic classes), in a
+canonical form.
 
 `wanted` says the same of a `SwitchPlan`; `pinion.drivers.switch.eos_parser` reads it from a switch. Nothing here renders text.
 """
@@ -13,8 +14,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from pinion.plan.model import PortMode, SwitchPlan, SwitchPort
-from pinion.render.switch import SSH_LIST, VIRTUAL_ROUTER_MAC
+from pinion.drivers.switch.qos import canonical
+from pinion.plan.model import PortMode, SwitchPlan, SwitchPort, SwitchQos
+from pinion.render.switch import SSH_LIST
 
 #: Layer-3 MTU of an interface that does not state one (EOS User Manual, "mtu").
 DEFAULT_MTU = 1500
@@ -39,7 +41,10 @@ class VlanState(Held):
 
 
 class PortState(Held):
-    """One front port. *trunk_vlans* None means every VLAN; *mtu* None the platform's default (octets, layer 2)."""
+    """One front port. *trunk_vlans* None means every VLAN; *mtu* None the platform's default (octets, layer 2).
+
+    *qos_profile* names the QoS profile that it takes; None: it does with traffic classes what the switch does unless told.
+    """
 
     name: str
     description: str = ""
@@ -49,6 +54,7 @@ class PortState(Held):
     native_vlan: int = DEFAULT_VLAN
     trunk_vlans: tuple[int, ...] | None = None
     mtu: int | None = None
+    qos_profile: str | None = None
     other: tuple[str, ...] = ()
 
 
@@ -101,6 +107,7 @@ class SwitchState(Held):
     virtual_router_mac: str | None = None
     ssh_ipv4: SshGuard = SshGuard()
     ssh_ipv6: SshGuard = SshGuard()
+    qos: SwitchQos = SwitchQos()
     saved: bool = True
     unconfirmed: str | None = None
 
@@ -150,9 +157,10 @@ def wanted(plan: SwitchPlan) -> SwitchState:
         ),
         ip_routing=False in families,
         ipv6_routing=True in families,
-        virtual_router_mac=VIRTUAL_ROUTER_MAC if any(svi.virtual for svi in svis) else None,
+        virtual_router_mac=plan.virtual_router_mac,
         ssh_ipv4=_wanted_guard(plan, ipv6=False),
         ssh_ipv6=_wanted_guard(plan, ipv6=True),
+        qos=canonical(plan.qos),
     )
 
 
@@ -173,4 +181,5 @@ def _wanted_port(port: SwitchPort) -> PortState:
         access_vlan=port.access_vlan if access and port.access_vlan is not None else DEFAULT_VLAN,
         trunk_vlans=tuple(sorted(set(port.trunk_vlans))) if trunk else None,
         mtu=port.mtu,
+        qos_profile=port.qos_profile,
     )

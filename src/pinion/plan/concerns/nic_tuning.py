@@ -13,9 +13,8 @@ from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostFile, HostModule, HostUnit, InterfacePlan
 from pinion.plan.programs import as_planned, program_file, program_path, run_once
 from pinion.plan.texts import kept_by, unit_text
-from pinion.plan.traffic import applied_delivery
+from pinion.plan.traffic import lossless_priorities, priority
 from pinion.site.catalog import Nic, RdmaPort
-from pinion.site.model import Delivery
 from pinion.site.node_concerns import NicTuning
 
 NAME = "nic_tuning"
@@ -77,7 +76,6 @@ def _wanted(host: HostContext, settings: NicTuning, nic: Nic, interface: Interfa
     moderation = {"rx": settings.rx_usecs, "tx": settings.tx_usecs} if nic.coalescing else {}
     bridging = nic.data_centre_bridging
     rdma = host.site.traffic_classes.get("rdma")
-    lossless = rdma is not None and applied_delivery(host.site, host.catalog, rdma) is Delivery.LOSSLESS
     return {
         "mtu": interface.mtu,
         "ring": (settings.ring or nic.ring) if nic.ring is not None else None,
@@ -85,7 +83,7 @@ def _wanted(host: HostContext, settings: NicTuning, nic: Nic, interface: Interfa
         "offloads": dict.fromkeys(nic.offloads, settings.offloads),
         "pause": False if bridging else None,
         "priorities": {str(dscp): priority(dscp) for dscp in marks(host, interface)} if bridging else None,
-        "pfc": ([priority(rdma.dscp)] if rdma is not None and lossless else []) if bridging else None,
+        "pfc": list(lossless_priorities(host.site, host.catalog)) if bridging else None,
         "tos": type_of_service(rdma.dscp) if bridging and rdma is not None else None,
     }
 
@@ -99,11 +97,6 @@ def marks(host: HostContext, interface: InterfacePlan) -> tuple[int, ...]:
         if platform.cnp_dscp is not None:
             found.add(platform.cnp_dscp)
     return tuple(sorted(found))
-
-
-def priority(dscp: int) -> int:
-    """The priority of a packet by its DSCP: its class selector, RFC 2474."""
-    return dscp >> 3
 
 
 def type_of_service(dscp: int) -> int:

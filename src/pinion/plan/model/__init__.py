@@ -41,6 +41,7 @@ from pinion.plan.model.hosts import (
     package_reason,
 )
 from pinion.plan.model.networks import PrefixPlan, RangePlan, VlanPlan
+from pinion.plan.model.qos import EcnMarking, MapTarget, PauseWatchdog, QosMap, QosProfile, QosQueue, SwitchQos
 from pinion.plan.model.switches import Svi, SwitchPlan, SwitchPort, SwitchVlan
 from pinion.plan.model.whole import AuthorityPlan, Plan, RolloutPlan, TrafficClassPlan
 
@@ -54,6 +55,7 @@ __all__ = [
     "DevicePlan",
     "DeviceStatus",
     "DeviceTypePlan",
+    "EcnMarking",
     "FlowPlan",
     "HostApproval",
     "HostClaim",
@@ -67,13 +69,18 @@ __all__ = [
     "HostUnit",
     "HostUser",
     "InterfacePlan",
+    "MapTarget",
     "NamespacePlan",
     "NodePlan",
+    "PauseWatchdog",
     "Plan",
     "Planned",
     "PlatformPlan",
     "PortMode",
     "PrefixPlan",
+    "QosMap",
+    "QosProfile",
+    "QosQueue",
     "RackPlan",
     "RangePlan",
     "ReleasePlan",
@@ -81,6 +88,7 @@ __all__ = [
     "Svi",
     "SwitchPlan",
     "SwitchPort",
+    "SwitchQos",
     "SwitchVlan",
     "Taint",
     "TrafficClassPlan",

@@ -116,10 +116,21 @@ class PortGroup(BaseModel):
         return port_names(self.names)
 
 
-class SwitchModel(Hardware):
-    """A switch model. *management_port* is out-of-band. *max_mtu* is the largest layer-2 MTU its ports take.
+class EcnThresholds(BaseModel):
+    """Where a switch marks packets of a queue (RFC 3168), in kB of it: from *minimum* on, *probability* percent of them at *maximum*."""
 
-    *lossless* tells whether it has the buffers and the PFC that a lossless traffic class needs.
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    minimum: Annotated[int, Field(ge=1)]
+    maximum: Annotated[int, Field(ge=1)]
+    probability: Annotated[int, Field(ge=1, le=100)]
+
+
+class SwitchModel(Hardware):
+    """A switch model. *management_port* is out-of-band. *max_mtu* is the largest layer-2 MTU its ports take, which they have unless told.
+
+    *lossless* tells whether it has the buffers and the PFC that a lossless traffic class needs. *buffer* is its packet memory in kB;
+    *ecn* the thresholds for RoCE, None where its queues mark nothing.
     """
 
     units: int
@@ -127,6 +138,8 @@ class SwitchModel(Hardware):
     ports: Annotated[tuple[PortGroup, ...], Field(min_length=1)]
     max_mtu: int
     lossless: bool
+    buffer: Annotated[int, Field(ge=1)] | None = None
+    ecn: EcnThresholds | None = None
 
 
 class RdmaPort(Port):
@@ -195,12 +208,40 @@ class Evidence(StrEnum):
     MEASURED = "measured"
 
 
+class WatchdogTimers(BaseModel):
+    """The PFC watchdog, in ms: a queue paused for *timeout* is stuck, one that was not for *recovery* is well; looked at every *polling*.
+
+    *action* is what happens to a stuck queue. *guaranteed* is the percentage of a port that a watched queue must have for itself, so that
+    one which others starve does not count as stuck.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    timeout: Annotated[int, Field(ge=10, le=60_000)]
+    polling: Annotated[int, Field(ge=5, le=30_000)]
+    recovery: Annotated[int, Field(ge=10, le=60_000)]
+    action: Literal["drop", "errdisable"]
+    guaranteed: Annotated[int, Field(ge=1, le=100)]
+
+
+class PlatformQos(Entry):
+    """What a switch system does with classes of traffic unless told otherwise, and what it can be told.
+
+    *traffic_classes* has the traffic class of the packets of each priority (DSCP / 8), 0 to 7: a packet leaves by the transmit queue of its
+    traffic class, and on a trunk with the 802.1p priority that has this traffic class. *lossless_priorities* are those that we have it
+    pause by PFC, none where our driver does not.
+    """
+
+    traffic_classes: Annotated[tuple[Annotated[int, Field(ge=0, le=7)], ...], Field(min_length=8, max_length=8)]
+    lossless_priorities: tuple[Annotated[int, Field(ge=0, le=7)], ...] = ()
+    watchdog: WatchdogTimers
+
+
 class Platform(Entry):
     """An operating system of a device.
 
     *driver* is the dialect the switch driver speaks. *lab* machines are made by `pinion lab`. *evidence* is the best that a probe of
-    it can give. *cnp_dscp* is the DSCP that its RoCE preset keeps for congestion notification packets. *pfc*: its driver turns PFC on at
-    the switch's ports for a lossless class; while that of one switch does not, no NIC of the site pauses either.
+    it can give. *cnp_dscp* is the DSCP that its RoCE preset keeps for congestion notification packets. *qos* is None for what is no switch.
     """
 
     name: str
@@ -209,7 +250,7 @@ class Platform(Entry):
     lab: bool = False
     evidence: Evidence
     cnp_dscp: int | None = None
-    pfc: bool = False
+    qos: PlatformQos | None = None
 
 
 class Catalog(BaseModel):

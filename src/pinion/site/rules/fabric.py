@@ -134,9 +134,25 @@ def _lossless(facts: Facts) -> None:
     for name, stated in facts.site.traffic_classes.items():
         if stated.delivery is not Delivery.LOSSLESS:
             continue
-        for switch_name, switch in facts.site.switches.items():
-            model = facts.catalog.switches.get(switch.model)
-            if model is not None and not model.lossless:
-                where = ("traffic_classes", name, "delivery")
-                facts.report.on("CLASS-007", where, name=name, switch=switch_name, model=model.model)
+        for switch in facts.site.switches:
+            if not _can_be_lossless(facts, name, stated.dscp, switch):
                 break
+
+
+def _can_be_lossless(facts: Facts, name: str, dscp: int, switch: str) -> bool:
+    """Whether *switch* can have the lossless class *name*, whose packets have *dscp*; tells why not."""
+    stated, path, priority = facts.site.switches[switch], ("traffic_classes", name), dscp >> 3
+    model, platform = facts.catalog.switches.get(stated.model), facts.catalog.platforms.get(stated.platform)
+    if model is not None and not model.lossless:
+        facts.report.on("CLASS-007", (*path, "delivery"), name=name, switch=switch, model=model.model)
+        return False
+    if platform is None or platform.qos is None or not 0 < priority < NETWORK_CONTROL >> 3:
+        return True  # other rules tell of priorities that nobody may have
+    can = platform.qos.lossless_priorities
+    if priority not in can:
+        which = f"{switch} ({platform.name})"
+        blocks = " or ".join(f"{number * 8} to {number * 8 + 7}" for number in can)
+        facts.report.on(
+            "CLASS-010", (*path, "dscp"), name=name, dscp=dscp, priority=priority, switch=which, blocks=blocks
+        )
+    return priority in can

@@ -22,7 +22,9 @@ from pinion.drivers.switch import (
     open_driver,
 )
 from pinion.drivers.switch.eos_shell import EosShell
+from pinion.drivers.switch.qos import canonical, ordered_maps
 from pinion.lab.switch.loopback import LoopbackSwitch
+from pinion.plan.model import QosMap, QosProfile, QosQueue, SwitchQos
 
 
 class Bench(Protocol):
@@ -42,6 +44,15 @@ class Bench(Protocol):
 
     def ask(self, name: str | None) -> None:
         """Have SSH ask another access list over IPv4, or none, by hand."""
+
+    def give_share(self, profile: str, queue: int, share: int) -> None:
+        """Give *queue* of the QoS profile *profile* another share by hand."""
+
+    def map_dscp(self, dscp: int, traffic_class: int) -> None:
+        """Have a DSCP mean another traffic class by hand."""
+
+    def add_profile(self, name: str) -> None:
+        """Add a QoS profile by hand, which trusts 802.1p."""
 
     def reboot(self) -> SwitchState:
         """Power it off and on; what it holds then."""
@@ -82,6 +93,26 @@ class MemoryBench:
         self.switch.edit(
             lambda state: state.model_copy(update={"ssh_ipv4": state.ssh_ipv4.model_copy(update={"asked": name})})
         )
+
+    def _edit_qos(self, change: Callable[[SwitchQos], SwitchQos]) -> None:
+        self.switch.edit(lambda state: state.model_copy(update={"qos": canonical(change(state.qos))}))
+
+    def give_share(self, profile: str, queue: int, share: int) -> None:
+        def of_queue(one: QosQueue) -> QosQueue:
+            return one.model_copy(update={"share": share}) if one.queue == queue else one
+
+        def of_profile(one: QosProfile) -> QosProfile:
+            return one.model_copy(update={"queues": tuple(map(of_queue, one.queues))}) if one.name == profile else one
+
+        self._edit_qos(lambda qos: qos.model_copy(update={"profiles": tuple(map(of_profile, qos.profiles))}))
+
+    def map_dscp(self, dscp: int, traffic_class: int) -> None:
+        entry = QosMap(target="traffic-class", source=dscp, to=traffic_class)
+        self._edit_qos(lambda qos: qos.model_copy(update={"maps": ordered_maps((*qos.maps, entry))}))
+
+    def add_profile(self, name: str) -> None:
+        profile = QosProfile(name=name, trust="cos")
+        self._edit_qos(lambda qos: qos.model_copy(update={"profiles": (*qos.profiles, profile)}))
 
     def reboot(self) -> SwitchState:
         return self.driver().read()
@@ -146,6 +177,17 @@ class LoopbackBench:
     def ask(self, name: str | None) -> None:
         line = "no ip access-group" if name is None else f"ip access-group {name} in"
         assert self.console("configure", "management ssh", line, "end", "write") == _SAVED
+
+    def give_share(self, profile: str, queue: int, share: int) -> None:
+        lines = (f"qos profile {profile}", f"uc-tx-queue {queue}", f"bandwidth percent {share}")
+        assert self.console("configure", *lines, "end", "write") == _SAVED
+
+    def map_dscp(self, dscp: int, traffic_class: int) -> None:
+        line = f"qos map dscp {dscp} to traffic-class {traffic_class}"
+        assert self.console("configure", line, "end", "write") == _SAVED
+
+    def add_profile(self, name: str) -> None:
+        assert self.console("configure", f"qos profile {name}", "qos trust cos", "end", "write") == _SAVED
 
     def reboot(self) -> SwitchState:
         self.switch.kill()

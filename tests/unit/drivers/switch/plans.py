@@ -8,7 +8,20 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from pinion.plan import plan
-from pinion.plan.model import PortMode, Svi, SwitchPlan, SwitchPort, SwitchVlan
+from pinion.plan.fabric import VIRTUAL_ROUTER_MAC
+from pinion.plan.model import (
+    EcnMarking,
+    PauseWatchdog,
+    PortMode,
+    QosMap,
+    QosProfile,
+    QosQueue,
+    Svi,
+    SwitchPlan,
+    SwitchPort,
+    SwitchQos,
+    SwitchVlan,
+)
 from pinion.site.catalog import Evidence
 from pinion.site.loader import load
 
@@ -72,6 +85,43 @@ def small_plan(**changes: object) -> SwitchPlan:
     return base.model_copy(update=changes)
 
 
+def classes(*, rdma: int = 60) -> SwitchQos:
+    """Three classes, one of them lossless, with *rdma* percent; one is not where EOS puts it unless told."""
+    queues = (
+        QosQueue(queue=1, share=80 - rdma),
+        QosQueue(queue=4, share=20),
+        QosQueue(
+            queue=3,
+            share=rdma,
+            guaranteed=1,
+            ecn=EcnMarking(minimum_kbytes=256, maximum_kbytes=512, probability=100),
+        ),
+        QosQueue(queue=6),
+    )
+    return SwitchQos(
+        maps=(
+            QosMap(target="traffic-class", source=0, to=1, origin="traffic_classes.edge_http"),
+            QosMap(target="traffic-class", source=16, to=4, origin="traffic_classes.control"),
+            QosMap(target="traffic-class", source=26, to=3, origin="traffic_classes.rdma"),
+            QosMap(target="tx-queue", source=3, to=3, origin="traffic_classes.rdma"),
+            QosMap(target="cos", source=4, to=2, origin="traffic_classes.control"),
+        ),
+        profiles=(
+            QosProfile(name="pinion-lossless", trust="dscp", pfc=True, no_drop=(3,), watchdog=True, queues=queues),
+            QosProfile(name="pinion-lossy", trust="dscp", queues=queues),
+        ),
+        watchdog=PauseWatchdog(timeout_ms=200, polling_ms=100, recovery_ms=200, action="drop"),
+    )
+
+
+def plan_with_classes(**changes: int) -> SwitchPlan:
+    """`small_plan` with `classes` on its ports that are in use."""
+    base = small_plan()
+    used = {"Ethernet1": "pinion-lossy", "Ethernet2": "pinion-lossy", "Ethernet3": "pinion-lossless"}
+    ports = tuple(port.model_copy(update={"qos_profile": used.get(port.name)}) for port in base.ports)
+    return base.model_copy(update={"ports": ports, "qos": classes(**changes)})
+
+
 SSH_SOURCES = st.sampled_from(("10.77.99.0/24", "10.77.100.10/32", "192.0.2.0/25", "fd00:99::/64", "fd00:100::10/128"))
 VIDS = st.integers(min_value=2, max_value=4094)
 NAMES = st.text("abyzAZ019._-", min_size=1, max_size=32)
@@ -89,6 +139,7 @@ def _port(draw: st.DrawFn, name: str, vids: tuple[int, ...]) -> SwitchPort:
         access_vlan=draw(st.sampled_from(vids)) if mode is PortMode.ACCESS else None,
         trunk_vlans=tuple(sorted(draw(st.sets(st.sampled_from(vids))))) if mode is PortMode.TRUNK else (),
         mtu=draw(st.none() | st.integers(min_value=68, max_value=9214)),
+        qos_profile=draw(st.sampled_from((None, "pinion-lossy"))),
         origin=f"pis.pi {name.removeprefix('Ethernet')}",
     )
 
@@ -109,14 +160,66 @@ def _svis(draw: st.DrawFn, vid: int, virtual: bool) -> tuple[Svi, ...]:
     return tuple(Svi(vid=vid, address=address, virtual=virtual, mtu=mtu) for address in ordered)
 
 
+_ECN = st.builds(
+    EcnMarking,
+    minimum_kbytes=st.integers(1, 500),
+    maximum_kbytes=st.integers(501, 9000),
+    probability=st.integers(1, 100),
+)
+_QUEUES = st.builds(
+    QosQueue,
+    queue=st.integers(0, 6),
+    share=st.none() | st.integers(1, 100),
+    guaranteed=st.none() | st.integers(1, 100),
+    ecn=st.none() | _ECN,
+)
+_MAPS = st.one_of(
+    st.builds(QosMap, target=st.just("traffic-class"), source=st.integers(0, 63), to=st.integers(0, 7)),
+    st.builds(QosMap, target=st.sampled_from(("tx-queue", "cos")), source=st.integers(0, 6), to=st.integers(0, 6)),
+)
+_WATCHDOGS = st.builds(
+    PauseWatchdog,
+    timeout_ms=st.none() | st.integers(10, 60_000),
+    polling_ms=st.none() | st.integers(5, 30_000),
+    recovery_ms=st.none() | st.integers(10, 60_000),
+    action=st.sampled_from((None, "drop", "errdisable")),
+)
+
+
+@st.composite
+def _profile(draw: st.DrawFn, name: str) -> QosProfile:
+    return QosProfile(
+        name=name,
+        trust=draw(st.sampled_from((None, "dscp", "cos"))),
+        pfc=draw(st.booleans()),
+        no_drop=tuple(draw(st.sets(st.integers(0, 7), max_size=3))),
+        watchdog=draw(st.booleans()),
+        queues=tuple(draw(st.lists(_QUEUES, max_size=4, unique_by=lambda queue: queue.queue))),
+    )
+
+
+@st.composite
+def switch_classes(draw: st.DrawFn) -> SwitchQos:
+    """Any traffic classes that a site could lead to, and more."""
+    names = sorted(draw(st.sets(st.sampled_from(("pinion-lossless", "pinion-lossy")))))
+    return SwitchQos(
+        maps=tuple(draw(st.lists(_MAPS, max_size=6, unique_by=lambda entry: entry.key))),
+        profiles=tuple(draw(_profile(name)) for name in names),
+        watchdog=draw(st.none() | _WATCHDOGS),
+    )
+
+
 @st.composite
 def switch_plans(draw: st.DrawFn, ports: tuple[str, ...] = PORTS) -> SwitchPlan:
     """Any plan of a switch with *ports*."""
     vids = tuple(sorted(draw(st.sets(VIDS, min_size=1, max_size=5))))
     virtual = draw(st.booleans())
+    svis = tuple(svi for vid in vids for svi in draw(_svis(vid, virtual)))
     return small_plan(
         vlans=tuple(SwitchVlan(vid=vid, name=draw(NAMES)) for vid in vids),
         ports=tuple(draw(_port(name, vids)) for name in ports),
-        svis=tuple(svi for vid in vids for svi in draw(_svis(vid, virtual))),
+        svis=svis,
+        virtual_router_mac=VIRTUAL_ROUTER_MAC if any(svi.virtual for svi in svis) else None,
+        qos=draw(st.none() | switch_classes()),
         ssh_sources=tuple(draw(st.lists(SSH_SOURCES, unique=True, max_size=3))),
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from unit.drivers.switch.bench import Bench, MemoryBench
-from unit.drivers.switch.plans import PORTS, access_port, small_plan
+from unit.drivers.switch.plans import PORTS, access_port, plan_with_classes, small_plan
 
 from pinion.drivers.switch import NotConfirmedError, PortState, SwitchError, SwitchState, compare
 from pinion.drivers.switch.state import wanted
@@ -147,4 +147,69 @@ def test_a_plan_that_holds_nobody_back_takes_our_list_away_and_leaves_somebodys(
     driver.apply(GUARDED)
     assert driver.read() == wanted(GUARDED), "a plan that says who may log in is asked"
     driver.undo(GUARDED)
+    assert driver.read() == FACTORY.model_copy(update={"ip_routing": True})
+
+
+CLASSES = plan_with_classes()
+
+
+def test_traffic_classes_are_held_found_and_repaired(bench: Bench) -> None:
+    driver = bench.driver()
+    before = driver.diff(CLASSES)
+    assert driver.apply(CLASSES) == before
+    assert driver.read() == wanted(CLASSES)
+    assert driver.apply(CLASSES).empty
+    bench.give_share("pinion-lossy", 3, 10)
+    bench.map_dscp(26, 5)
+    said = [str(change) for change in driver.diff(CLASSES).changes]
+    ecn = (
+        "random-detect ecn minimum-threshold 256 kbytes maximum-threshold 512 kbytes max-mark-probability 100 weight 0"
+    )
+    queue = f"bandwidth guaranteed percent 1, {ecn}"
+    old, new = (f"no priority, bandwidth percent {share}, {queue}" for share in (10, 60))
+    assert said == [
+        "DSCP 26 (traffic_classes.rdma): traffic class 5 -> 3",
+        f"QoS profile pinion-lossy: queue 3 {old} -> {new}",
+    ]
+    assert driver.diff(CLASSES).lines == (
+        " qos profile pinion-lossy",
+        "    uc-tx-queue 3",
+        "-      bandwidth percent 10",
+        "+      bandwidth percent 60",
+        "-qos map dscp 26 to traffic-class 5",
+    ), "what is as the switch has it anyway is no line of its configuration"
+    assert [str(change) for change in driver.apply(CLASSES).changes] == said
+    assert bench.reboot() == wanted(CLASSES)
+
+
+def test_classes_of_somebodys_are_told_and_left(bench: Bench) -> None:
+    driver = bench.driver()
+    bench.map_dscp(46, 4)
+    bench.add_profile("by-hand")
+    bench.add_profile("pinion-old")
+    done = driver.apply(CLASSES)
+    assert done.left == ("qos map dscp 46 to traffic-class 4", "qos profile by-hand")
+    assert "QoS profile pinion-old qos trust cos removed" in list(map(str, done.changes)), (
+        "its name says that it is ours"
+    )
+    held = driver.read().qos
+    assert [profile.name for profile in held.profiles] == ["by-hand", "pinion-lossless", "pinion-lossy"]
+    assert driver.apply(CLASSES).empty
+    driver.undo(CLASSES)
+    assert [profile.name for profile in driver.read().qos.profiles] == ["by-hand"]
+    assert [(entry.source, entry.to) for entry in driver.read().qos.maps] == [(46, 4)]
+
+
+def test_classes_that_the_plan_no_longer_has_are_taken_back(bench: Bench) -> None:
+    driver = bench.driver()
+    driver.apply(CLASSES)
+    fewer = plan_with_classes(rdma=70)
+    assert fewer.qos is not None
+    maps = tuple(entry for entry in fewer.qos.maps if entry.source != 16)
+    fewer = fewer.model_copy(update={"qos": fewer.qos.model_copy(update={"maps": maps, "watchdog": None})})
+    done = [str(change) for change in driver.apply(fewer, CLASSES).changes]
+    assert "DSCP 16 (traffic_classes.control): traffic class 4 -> 2" in done
+    assert "PFC watchdog: timers timeout 0.20, polling-interval 0.10, recovery-time 0.20, action drop removed" in done
+    assert driver.read() == wanted(fewer)
+    driver.undo(fewer)
     assert driver.read() == FACTORY.model_copy(update={"ip_routing": True})

@@ -214,10 +214,11 @@ def test_replacing_says_every_line_of_the_plan_and_touches_nothing_else(now: Swi
     assert all(line in said for line in body)
     prelude = said[: len(said) - len(body)]
     ours = ("no interface Vlan", "no vlan ", "default interface Ethernet", "management ssh", "exit")
+    classes = ("no qos profile pinion-", "qos map ", "no priority-flow-control pause watchdog ")
     lists = tuple(
         f"no {word} access-{kind} pinion-ssh" for word in ("ip", "ipv6") for kind in ("list standard", "group")
     )
-    assert all(line.startswith((*ours, *lists)) for line in prelude)
+    assert all(line.startswith((*ours, *lists, *classes)) for line in prelude)
     assert ("management ssh" in prelude) == bool(now.ssh_sources and not after.ssh_sources)
     assert parse(eos_config(after)) == wanted(after)
 

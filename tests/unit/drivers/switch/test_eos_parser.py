@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 from unit.drivers.switch.plans import lab_plan, switch_plans
 
 from pinion.drivers.switch.eos_parser import parse
+from pinion.drivers.switch.qos import TRAFFIC_CLASSES
 from pinion.drivers.switch.state import PortState, SshGuard, SviState, SwitchState, VlanState, wanted
-from pinion.plan.model import SwitchPlan
+from pinion.plan.model import EcnMarking, PauseWatchdog, QosMap, QosProfile, QosQueue, SwitchPlan, SwitchQos
 from pinion.render.switch import eos_config
+from pinion.site import catalog
 
 #: What a real switch says, with much that is none of our business.
 REAL = """\
@@ -191,3 +193,104 @@ def test_who_may_open_ssh_in_the_default_vrf() -> None:
         asked="corporate", allowed=("fd00::/64",), other=("remark by hand", "deny any")
     ), "a line that we did not write is never dropped silently"
     assert parse("management ssh\n   idle-timeout 60\n").ssh_ipv4 == SshGuard()
+
+
+SEGMENTS = (
+    "random-detect ecn minimum-threshold 9 segments maximum-threshold 99 segments max-mark-probability 20 weight 0"
+)
+#: As an EOS switch shows it, with what we have no word for.
+QOS = f"""\
+qos profile by-hand
+   qos trust cos
+   shape rate 80 percent
+   service-policy type qos input voice
+   !
+   tx-queue 3
+      no priority
+      bandwidth percent 30
+      shape rate 40 percent
+   !
+   uc-tx-queue 4
+      priority strict
+      bandwidth percent 20
+   !
+   uc-tx-queue 5
+      {SEGMENTS}
+!
+qos profile pinion-lossless
+   qos trust dscp
+   priority-flow-control on
+   priority-flow-control pause watchdog
+   priority-flow-control priority 4 no-drop
+   priority-flow-control priority 3 no-drop
+   !
+   uc-tx-queue 3
+      no priority
+      bandwidth percent 60
+      random-detect ecn minimum-threshold 256 kbytes maximum-threshold 512 kbytes max-mark-probability 100 weight 0
+   !
+   uc-tx-queue 6
+      priority strict
+!
+interface Ethernet1
+   qos trust dscp
+   service-profile pinion-lossless
+!
+qos rewrite dscp
+qos map cos 3 to traffic-class 4
+qos map dscp 8 9 10 to traffic-class 1
+qos map dscp 26 to traffic-class 3
+qos map dscp 40-41 to traffic-class 3
+qos map dscp 64 to traffic-class 3
+qos map traffic-class 2 to tx-queue 4
+priority-flow-control pause watchdog default timeout 0.2
+priority-flow-control pause watchdog action drop
+priority-flow-control pause watchdog override action drop
+"""
+
+
+def test_traffic_classes_as_a_switch_shows_them() -> None:
+    state = parse(QOS)
+    assert state.ports == (PortState(name="Ethernet1", qos_profile="pinion-lossless", other=("qos trust dscp",)),), (
+        "a line of somebody's on a port of ours is drift"
+    )
+    assert state.qos == SwitchQos(
+        maps=(
+            *(QosMap(target="traffic-class", source=dscp, to=1) for dscp in (8, 9, 10)),
+            *(QosMap(target="traffic-class", source=dscp, to=3) for dscp in (40, 41)),
+            QosMap(target="tx-queue", source=2, to=4),
+        ),
+        profiles=(
+            QosProfile(
+                name="by-hand",
+                trust="cos",
+                queues=(
+                    QosQueue(queue=3, share=30, other=("shape rate 40 percent",)),
+                    QosQueue(queue=4, other=("bandwidth percent 20",)),
+                    QosQueue(queue=5, other=(SEGMENTS,)),
+                ),
+                other=("shape rate 80 percent", "service-policy type qos input voice"),
+            ),
+            QosProfile(
+                name="pinion-lossless",
+                trust="dscp",
+                pfc=True,
+                watchdog=True,
+                no_drop=(3, 4),
+                queues=(
+                    QosQueue(
+                        queue=3, share=60, ecn=EcnMarking(minimum_kbytes=256, maximum_kbytes=512, probability=100)
+                    ),
+                ),
+            ),
+        ),
+        watchdog=PauseWatchdog(
+            timeout_ms=200, action="drop", other=("priority-flow-control pause watchdog override action drop",)
+        ),
+    )
+
+
+def test_the_driver_and_the_catalogue_know_one_map_of_eos() -> None:
+    qos = catalog.load().platforms["arista-eos"].qos
+    assert qos is not None
+    assert qos.traffic_classes == TRAFFIC_CLASSES

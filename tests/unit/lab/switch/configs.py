@@ -7,11 +7,54 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from pinion.lab.switch.nos.config import AccessList, Address, Config, Ethernet, Rule, Vlan, VlanInterface, factory
+from pinion.lab.switch.nos.qos import COS_MAP, DSCP_MAP, QUEUE_MAP, REWRITE_MAP, Ecn, Profile, Qos, TxQueue
 
 PORTS = tuple(f"Ethernet{index}" for index in range(1, 5))
 BASE = factory(PORTS, "Management1")
 VIDS = st.integers(min_value=2, max_value=4094)
 DESCRIPTIONS = st.text("abyz AZ019 |!%?/:#", max_size=40).map(str.strip)
+
+
+_PROFILES = ("pinion-lossy", "by-hand")
+_PERCENT = st.integers(1, 100)
+
+
+@st.composite
+def _queue(draw: st.DrawFn, number: int) -> TxQueue:
+    low, high = sorted(draw(st.tuples(st.integers(1, 9999), st.integers(1, 9999))))
+    ecn = Ecn(low, high, draw(st.sampled_from(("kbytes", "segments"))), draw(_PERCENT), draw(st.integers(0, 15)))
+    return TxQueue(
+        number,
+        round_robin=draw(st.booleans()),
+        share=draw(st.none() | _PERCENT),
+        guaranteed=draw(st.none() | _PERCENT),
+        ecn=draw(st.sampled_from((None, ecn))),
+    )
+
+
+@st.composite
+def _qos(draw: st.DrawFn) -> Qos:
+    qos = Qos(
+        timers=draw(
+            st.dictionaries(st.sampled_from(("timeout", "polling-interval", "recovery-time")), st.integers(10, 30_000))
+        ),
+        action=draw(st.sampled_from((None, "drop", "errdisable"))),
+    )
+    for kind, largest in ((DSCP_MAP, 63), (COS_MAP, 7), (REWRITE_MAP, 7), (QUEUE_MAP, 6)):
+        for source in draw(st.sets(st.integers(0, largest), max_size=3)):
+            qos = qos.with_map(kind, (source,), draw(st.integers(0, 6)))
+    for name in draw(st.sets(st.sampled_from(_PROFILES))):
+        numbers = sorted(draw(st.sets(st.integers(0, 7), max_size=3)))
+        profile = Profile(
+            name,
+            trust=draw(st.sampled_from((None, "dscp", "cos"))),
+            pfc=draw(st.booleans()),
+            watchdog=draw(st.booleans()),
+            no_drop=frozenset(draw(st.sets(st.integers(0, 7), max_size=2))),
+            queues={number: draw(_queue(number)) for number in numbers},
+        )
+        qos = qos.with_profile(profile)
+    return qos
 
 
 @st.composite
@@ -25,6 +68,7 @@ def _ethernet(draw: st.DrawFn, name: str) -> Ethernet:
         access_vlan=draw(st.just(1) | VIDS),
         native_vlan=draw(st.just(1) | VIDS),
         allowed=draw(st.none() | st.frozensets(st.just(1) | VIDS, max_size=5)),
+        service_profile=draw(st.sampled_from((None, *_PROFILES))),
     )
 
 
@@ -82,4 +126,5 @@ def configs(draw: st.DrawFn) -> Config:
         ipv6_routing=draw(st.booleans()),
         virtual_router_mac=draw(st.sampled_from((None, "00:1c:73:00:00:99"))),
         ssh_lists=draw(st.dictionaries(st.booleans(), _LISTS)),
+        qos=draw(_qos()),
     )

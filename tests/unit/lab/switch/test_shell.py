@@ -41,7 +41,18 @@ def test_prompts_of_every_mode(rig: Rig) -> None:
         ((), "configure session a b", "% Invalid input (at token 3: 'b')"),
         ((), "show lldp neighbors", "% Invalid input (at token 1: 'lldp')"),
         ((), "show version | frob x", "% Invalid input (at token 0: 'frob')"),
-        (("configure",), "qos profile x", "% Invalid input (at token 0: 'qos')"),
+        (("configure",), "qos profile 5", "% Invalid input (at token 2: '5')"),
+        (("configure",), "qos map dscp 64 to traffic-class 1", "% Invalid input (at token 3: '64')"),
+        (("configure",), "qos map dscp 26 to traffic-class 8", "% Invalid input (at token 6: '8')"),
+        (("configure",), "qos map dscp 26 to tx-queue 3", "% Invalid input (at token 5: 'tx-queue')"),
+        (("configure",), "priority-flow-control pause watchdog default timeout 61", "% Invalid input (at token 5: '61')"),
+        (("configure",), "priority-flow-control pause watchdog default polling-interval 0.001", "% Invalid input (at token 5: '0.001')"),
+        (("configure",), "priority-flow-control pause watchdog action ignore", "% Invalid input (at token 4: 'ignore')"),
+        (("configure", "qos profile x"), "qos trust ttl", "% Invalid input (at token 2: 'ttl')"),
+        (("configure", "qos profile x"), "priority-flow-control priority 8 no-drop", "% Invalid input (at token 2: '8')"),
+        (("configure", "qos profile x"), "uc-tx-queue 8", "% Invalid input (at token 1: '8')"),
+        (("configure", "qos profile x"), "bandwidth percent 5", "% Invalid input (at token 0: 'bandwidth')"),
+        (("configure", "qos profile x", "uc-tx-queue 3"), "bandwidth percent 101", "% Invalid input (at token 2: '101')"),
         (("configure",), "vlan 4095", "% Invalid input (at token 1: '4095')"),
         (("configure",), "vlan 0", "% Invalid input (at token 1: '0')"),
         (("configure",), "vlan 5-3", "% Invalid input (at token 1: '5-3')"),
@@ -220,3 +231,79 @@ def test_help_says_what_may_follow(rig: Rig) -> None:
     assert "<cr>" in shell.help("configure ")
     assert "timer" in rig.shell("configure session a").help("commit ")
     assert shell.help("bogus ").startswith("% Invalid input")
+
+
+QOS = (
+    "configure", "qos map dscp 10 to traffic-class 3", "qos map dscp 26 to traffic-class 3", "qos profile roce",
+    "qos trust dscp", "priority-flow-control on", "priority-flow-control priority 3 no-drop", "uc-tx-queue 1",
+    "no priority", "bandwidth percent 40", "uc-tx-queue 3", "no priority", "bandwidth percent 60",
+    "random-detect ecn minimum-threshold 256 kbytes maximum-threshold 512 kbytes max-mark-probability 100 weight 0",
+    "interface Ethernet1", "service-profile roce", "end",
+)  # fmt: skip
+
+
+def test_traffic_classes_are_shown_as_they_were_said(rig: Rig) -> None:
+    shell = rig.shell(*QOS)
+    assert shell.execute("show running-config section qos").splitlines() == [
+        "qos profile roce",
+        "   qos trust dscp",
+        "   priority-flow-control on",
+        "   priority-flow-control priority 3 no-drop",
+        "   !",
+        "   uc-tx-queue 1",
+        "      no priority",
+        "      bandwidth percent 40",
+        "   !",
+        "   uc-tx-queue 3",
+        "      no priority",
+        "      bandwidth percent 60",
+        "      random-detect ecn minimum-threshold 256 kbytes maximum-threshold 512 kbytes max-mark-probability 100 weight 0",
+        "qos map dscp 10 to traffic-class 3",
+    ], "what is as it would be anyway (DSCP 26) is not shown"
+    assert shell.execute("show qos profile roce") == shell.execute("show qos profile")
+    assert shell.execute("show qos profile other") == "% QoS profile other not found"
+    maps = shell.execute("show qos maps").splitlines()
+    assert maps[maps.index("   Cos-tc map:") + 3].split() == ["tc:", "1", "0", "2", "3", "4", "5", "6", "7"]
+    tens = maps.index("   Dscp-tc map:") + 3
+    assert maps[tens + 1].split() == ["1", ":", "3", "0", "0", "0", "0", "0", "2", "2", "2", "2"]
+    assert len(maps[tens + 6].split()) == 2 + 4
+    rows = [line.split() for line in shell.execute("show priority-flow-control").splitlines()]
+    assert rows[2] == ["Ethernet1", "Yes", "3", "No", "not", "supported", "by", "the", "data", "plane"]
+    assert rows[3] == ["Ethernet2", "No", "No"]
+
+
+def test_every_word_about_classes_has_a_no(rig: Rig) -> None:
+    before = rig.switch.running
+    shell = rig.shell(
+        *QOS[:-1], "priority-flow-control pause watchdog default timeout 0.20",
+        "priority-flow-control pause watchdog action drop", "qos map cos 5 to traffic-class 1",
+        "qos map traffic-class 2 to tx-queue 4", "qos map traffic-class 2 to cos 4",
+    )  # fmt: skip
+    for line in (
+        "interface Ethernet1", "no service-profile", "qos profile roce", "no qos trust", "no priority-flow-control",
+        "priority-flow-control priority 3 drop", "uc-tx-queue 3", "no random-detect ecn", "no bandwidth percent",
+        "priority strict", "exit", "no uc-tx-queue 1", "no qos profile roce", "no qos map dscp 10",
+        "default qos map cos 5", "qos map traffic-class 2 to tx-queue 2", "qos map traffic-class 2 to cos 2",
+        "no priority-flow-control pause watchdog default timeout", "no priority-flow-control pause watchdog action",
+    ):  # fmt: skip
+        assert shell.execute(line) == "", line
+    assert rig.switch.running == before
+
+
+def test_what_no_queue_can_do_is_refused(rig: Rig) -> None:
+    shell = rig.shell("configure", "qos profile roce", "uc-tx-queue 3")
+    ecn = "random-detect ecn minimum-threshold 9 kbytes maximum-threshold 8 kbytes max-mark-probability 1 weight 0"
+    before = rig.switch.running
+    assert shell.execute(ecn) == "% Error: the minimum threshold (9) is above the maximum threshold (8)"
+    for line in ("qos map traffic-class 7 to tx-queue 3", "qos map traffic-class 3 to tx-queue 7"):
+        assert shell.execute(line) == "% Error: traffic class 7 and transmit queue 7 are kept for control traffic"
+    assert rig.switch.running == before
+
+
+def test_the_prompt_says_which_queue_of_which_profile(rig: Rig) -> None:
+    shell = rig.shell("configure", "qos profile roce", "uc-tx-queue 3")
+    assert shell.prompt == "localhost(config-qos-profile-roce-uc-txq-3)#"
+    shell.execute("exit")
+    assert shell.prompt == "localhost(config-qos-profile-roce)#"
+    shell.execute("exit")
+    assert shell.prompt == "localhost(config)#"

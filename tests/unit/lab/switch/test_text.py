@@ -12,7 +12,7 @@ from pinion.lab.switch import initial
 from pinion.lab.switch.nos.config import Config
 from pinion.lab.switch.nos.loading import load
 from pinion.lab.switch.nos.text import diff, render
-from pinion.plan.model import SwitchPlan
+from pinion.plan.model import QosQueue, SwitchPlan
 from pinion.render.switch import eos_config
 
 
@@ -42,6 +42,25 @@ def test_the_driver_reads_what_the_switch_shows(config: Config) -> None:
     }
     assert not any(held.other for held in (*state.vlans, *state.ports, *state.svis))
     assert (state.ip_routing, state.ipv6_routing) == (config.ip_routing, config.ipv6_routing)
+    assert [port.qos_profile for port in state.ports] == [port.service_profile for port in config.ethernets.values()]
+    assert {(entry.target, entry.source): entry.to for entry in state.qos.maps} == {
+        (target, number): to for (source, target, number), to in config.qos.maps.items() if source != "cos"
+    }
+    assert {profile.name: (profile.trust, profile.pfc, profile.watchdog) for profile in state.qos.profiles} == {
+        profile.name: (profile.trust, profile.pfc, profile.watchdog) for profile in config.qos.profiles.values()
+    }
+    for profile in config.qos.profiles.values():
+        known = state.qos.profile(profile.name)
+        assert known is not None
+        assert set(known.no_drop) == profile.no_drop
+        held = {queue.queue: queue for queue in known.queues}
+        for number, queue in profile.queues.items():
+            read = held.get(number, QosQueue(queue=number))
+            assert read.share == (queue.share if queue.round_robin else None)
+            assert read.guaranteed == queue.guaranteed
+            assert (read.ecn is not None) == (
+                queue.ecn is not None and queue.ecn.unit == "kbytes" and queue.ecn.weight == 0
+            )
     for ipv6, guard in ((False, state.ssh_ipv4), (True, state.ssh_ipv6)):
         assert guard.asked == config.ssh_lists.get(ipv6)
         assert (guard.allowed is None) == ((ipv6, "pinion-ssh") not in config.access_lists)
@@ -67,7 +86,7 @@ def test_a_bad_line_is_told_and_the_rest_is_kept() -> None:
     assert config.ethernets["Ethernet1"].shutdown
     assert refused == [
         "frobnicate: % Invalid input (at token 0: 'frobnicate')",
-        "qos map: % Invalid input (at token 0: 'qos')",
+        "qos map: % Incomplete command (at token 1: 'map')",
     ]
 
 

@@ -138,6 +138,40 @@ def _seconds(text: str) -> int:
     return seconds
 
 
+@dataclass(frozen=True)
+class Numbers:
+    """One or more whole numbers up to *largest*, each a word; a range counts as one. The value is a tuple in ascending order."""
+
+    shown: str
+    largest: int
+
+    def match(self, line: str, words: Sequence[Word], index: int) -> tuple[object, int] | None:  # noqa: ARG002
+        """See `Argument.match`."""
+        found: set[int] = set()
+        taken = 0
+        for word in words[index:]:
+            span = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", word.text)
+            if span is None:
+                break
+            first, last = int(span[1]), int(span[2] or span[1])
+            if not first <= last <= self.largest:
+                return None
+            found.update(range(first, last + 1))
+            taken += 1
+        return (tuple(sorted(found)), taken) if taken else None
+
+
+def _milliseconds(low: int, high: int) -> Callable[[str], int]:
+    """A reader of seconds with decimals, from *low* to *high* ms; the value is in ms."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"\d{1,2}(\.\d{1,3})?", text) or not low <= round(float(text) * 1000) <= high:
+            raise ValueError(text)
+        return round(float(text) * 1000)
+
+    return read
+
+
 TYPES: dict[str, Argument] = {
     "vid": OneWord("<1-4094>", number(1, LARGEST_VID)),
     "vids": OneWord("VLAN_SET", vids),
@@ -156,5 +190,15 @@ TYPES: dict[str, Argument] = {
     "prefix4": OneWord("A.B.C.D/E", _prefix4),
     "prefix6": OneWord("A:B:C:D:E:F:G:H/I", _prefix6),
     "mac": OneWord("H.H.H", _mac),
+    "dscp-list": Numbers("<0-63>", 63),
+    "cos-list": Numbers("<0-7>", 7),
+    "cos": OneWord("<0-7>", number(0, 7)),
+    "traffic-class": OneWord("<0-7>", number(0, 7)),
+    "queue": OneWord("<0-7>", number(0, 7)),
+    "percent": OneWord("<1-100>", number(1, 100)),
+    "weight": OneWord("<0-15>", number(0, 15)),
+    "threshold": OneWord("<1-999999>", number(1, 999_999)),
+    "stuck": OneWord("<0.01-60>", _milliseconds(10, 60_000)),
+    "polling": OneWord("<0.005-30>", _milliseconds(5, 30_000)),
     "timer": OneWord("hh:mm:ss", _seconds),
 }

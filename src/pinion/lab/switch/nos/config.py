@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from .qos import Qos
+
 #: IEEE 802.1Q: the VLAN of a port that says nothing else. It always exists.
 DEFAULT_VLAN = 1
 LARGEST_VID = 4094
@@ -41,6 +43,7 @@ class Ethernet:
     access_vlan: int = DEFAULT_VLAN
     native_vlan: int = DEFAULT_VLAN
     allowed: frozenset[int] | None = None
+    service_profile: str | None = None
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,7 @@ class Config:
     virtual_router_mac: str | None = None
     access_lists: Mapping[tuple[bool, str], AccessList] = field(default_factory=dict)
     ssh_lists: Mapping[bool, str] = field(default_factory=dict)
+    qos: Qos = field(default_factory=Qos)
 
     def ssh_list(self, *, ipv6: bool) -> AccessList | None:
         """The list that SSH asks; None when it asks none, or one that is not there: then everybody may."""

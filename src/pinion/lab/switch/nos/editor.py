@@ -20,6 +20,8 @@ SVI = Grammar(TYPES)
 MANAGEMENT = Grammar(TYPES)
 ACCESS_LIST = {False: Grammar(TYPES), True: Grammar(TYPES)}  # by family: IPv6 or not
 SSH = Grammar(TYPES)
+QOS_PROFILE = Grammar(TYPES)
+QOS_QUEUE = Grammar(TYPES)
 
 
 @dataclass
@@ -34,6 +36,8 @@ class Editor:
     @property
     def grammars(self) -> list[Grammar]:
         """The grammars whose commands are understood here, the innermost first."""
+        if self.mode is QOS_QUEUE:
+            return [QOS_QUEUE, QOS_PROFILE, GLOBAL]
         return [GLOBAL] if self.mode is GLOBAL else [self.mode, GLOBAL]
 
     @property
@@ -45,6 +49,8 @@ class Editor:
             return f"-std-acl-{self.targets[0]}"
         if self.mode is SSH:
             return "-mgmt-ssh"
+        if self.mode in {QOS_PROFILE, QOS_QUEUE}:
+            return f"-qos-profile-{self.targets[0]}" + (f"-uc-txq-{self.vids[0]}" if self.vids else "")
         if self.mode is VLAN:
             return f"-vlan-{vid_list(self.vids)}"
         first = short_name(self.targets[0])
@@ -55,6 +61,9 @@ class Editor:
     def leave(self) -> bool:
         """Leave the innermost mode; False when this is the outermost."""
         left = self.mode is not GLOBAL
+        if self.mode is QOS_QUEUE:
+            self.mode, self.vids = QOS_PROFILE, ()
+            return left
         self.mode, self.targets, self.vids = GLOBAL, (), ()
         return left
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import access_commands, config_commands, interface_commands  # noqa: F401 - importing them fills the grammars
+from . import access_commands, config_commands, interface_commands, qos_commands  # noqa: F401 - importing them fills the grammars
 from .config import Config
 from .editor import Editor
 from .grammar import CliError, recognise
@@ -16,7 +16,8 @@ def load(text: str, base: Config) -> tuple[Config, list[str]]:
         if not line.strip() or line.lstrip().startswith("!") or line.strip() == "end":
             continue
         if not line.startswith(" "):
-            editor.leave()
+            while editor.leave():
+                pass
         try:
             found = recognise(editor.grammars, line)
             found.handler(editor, *found.values)

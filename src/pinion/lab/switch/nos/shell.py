@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from . import show, text
+from . import qos_text, show, text
 from .arguments import TYPES
 from .core import ConfigSession, Switch
 from .editor import Editor
@@ -193,6 +193,26 @@ def _show_addresses(shell: Shell) -> str:
     return show.ip_interfaces(shell.switch)
 
 
+@USER.command("show qos maps", about="Traffic classes and queues of packets")
+def _show_qos_maps(shell: Shell) -> str:
+    return qos_text.maps(shell.switch.running.qos)
+
+
+@USER.command("show qos profile", about="QoS profiles")
+def _show_qos_profiles(shell: Shell) -> str:
+    return qos_text.profiles(shell.switch.running)
+
+
+@USER.command("show qos profile <list>", about="One QoS profile")
+def _show_qos_profile(shell: Shell, name: str) -> str:
+    return qos_text.profiles(shell.switch.running, name)
+
+
+@USER.command("show priority-flow-control", about="PFC of every port")
+def _show_flow_control(shell: Shell) -> str:
+    return qos_text.flow_control(shell.switch.running)
+
+
 # --- privileged -------------------------------------------------------------------------------------------------------
 
 
@@ -324,7 +344,8 @@ def _abort(shell: Shell) -> None:
 @SESSION.command("rollback clean-config", about="Start from the configuration out of the box")
 def _rollback(shell: Shell) -> None:
     if shell.session is not None and shell.editor is not None:
-        shell.editor.leave()
+        while shell.editor.leave():
+            pass
         shell.session.config = shell.switch.base
 
 

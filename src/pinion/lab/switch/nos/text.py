@@ -17,6 +17,7 @@ from .config import (
     interface_order,
     vid_list,
 )
+from .qos_text import global_blocks, profile_blocks
 
 
 def render(config: Config) -> str:
@@ -27,6 +28,7 @@ def render(config: Config) -> str:
 def blocks(config: Config) -> Iterator[list[str]]:
     """The top-level lines, each with the lines below it."""
     yield [f"hostname {config.hostname}"]
+    yield from profile_blocks(config.qos)
     for vlan in config.vlans.values():
         yield [f"vlan {vlan.vid}", *([f"   name {vlan.name}"] if vlan.name is not None else [])]
     for name in sorted(config.ethernets, key=interface_order):
@@ -42,6 +44,7 @@ def blocks(config: Config) -> Iterator[list[str]]:
     yield ["ip routing" if config.ip_routing else "no ip routing"]
     if config.ipv6_routing:
         yield ["ipv6 unicast-routing"]
+    yield from global_blocks(config.qos)
     if config.ssh_lists:
         asked = (f"{_family(ipv6)} access-group {name} in" for ipv6, name in sorted(config.ssh_lists.items()))
         yield ["management ssh", *_indented(asked)]
@@ -83,6 +86,8 @@ def _ethernet(port: Ethernet) -> Iterator[str]:
         yield f"switchport trunk allowed vlan {vid_list(port.allowed)}"
     if port.trunk:
         yield "switchport mode trunk"
+    if port.service_profile is not None:
+        yield f"service-profile {port.service_profile}"
 
 
 def _management(management: Management) -> Iterator[str]:
