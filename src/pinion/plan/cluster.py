@@ -63,7 +63,8 @@ def server_url(site: Site, devices: Iterable[DevicePlan]) -> str:
     """Where nodes and operators reach the API server: the control plane's address on the fabric."""
     assert site.kubernetes is not None
     control_plane = next(device for device in devices if device.name == site.kubernetes.control_plane)
-    return f"https://{host(control_plane.interfaces[1].addresses[0])}:{API_SERVER_PORT}"
+    address = host(control_plane.interfaces[1].addresses[0])
+    return f"https://{f'[{address}]' if ':' in address else address}:{API_SERVER_PORT}"
 
 
 def security_labels(namespace: NamespacePlan) -> dict[str, str]:

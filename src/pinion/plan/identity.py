@@ -7,18 +7,15 @@ from ipaddress import ip_interface
 
 from pinion.plan.model import AuthorityPlan, DeviceKind, DevicePlan, VlanPlan
 from pinion.site.allocation import natural
-from pinion.site.concerns import Identity
+from pinion.site.concerns import PRIVATE_DOMAIN, Identity
 from pinion.site.model import Purpose, Site
 from pinion.site.quantities import seconds
-
-#: The domain that ICANN keeps for private use (Board resolution of 29 July 2024, after SSAC 113).
-_PRIVATE = "internal"
 
 
 def domain(site: Site) -> str:
     """The domain of the hosts' names: as stated, else ``<site>.internal``."""
     stated = site.concerns.identity
-    return (stated.domain if stated is not None else None) or f"{site.site}.{_PRIVATE}"
+    return (stated.domain if stated is not None else None) or f"{site.site}.{PRIVATE_DOMAIN}"
 
 
 def lifetime(site: Site) -> int:

@@ -147,6 +147,10 @@ class SiteCa(Statement):
     port: Port = says("TCP port that hosts ask for certificates on; 9000 is step-ca's customary one.", default=9000)
 
 
+#: The domain that ICANN keeps for private use (Board resolution of 29 July 2024, after SSAC 113).
+PRIVATE_DOMAIN = "internal"
+
+
 class Identity(Statement):
     """A certificate from the site's authority on every host, renewed by itself."""
 
@@ -165,6 +169,10 @@ class Identity(Statement):
     reload: Annotated[tuple[UnitName, ...], Field(max_length=16)] = says(
         "Units that use the certificate; they are reloaded when there is a new one.", default=()
     )
+
+
+#: What nft keeps of a rule's comment, in bytes: libnftnl's NFTNL_UDATA_COMMENT_MAXLEN is 128, with or without the end by its version.
+COMMENT_BYTES = 127
 
 
 class AllowedFlow(Statement):

@@ -26,6 +26,8 @@ _SENTENCES, _SENTENCE = (
     frozenset({"boards", "example", "fix", "hint", "known", "ports", "prefixes", "why", "wrong"}),
     400,
 )
+#: As difflib counts likeness, from 0 to 1.
+NEAR = 0.6
 #: Names that are compared when a suggestion is looked for, and shown when there is none.
 _COMPARED, _LISTED = 400, 8
 
@@ -155,11 +157,13 @@ class Report:
         assert self.position is not None
         return self.position(path, False)
 
-    def near(self, word: object, known: Iterable[str]) -> str | None:
-        """The one of *known* that *word* was probably meant to be."""
+    def near(self, word: object, known: Iterable[str], least: float = NEAR) -> str | None:
+        """The one of *known* that *word* was probably meant to be, in capitals or not; *least* is how much alike they must be."""
         if self.full:
             return None
-        return next(iter(get_close_matches(str(word)[:_SHOWN], list(islice(known, _COMPARED)), n=1)), None)
+        names = {name.casefold(): name for name in islice(known, _COMPARED)}
+        near = get_close_matches(str(word)[:_SHOWN].casefold(), names, n=1, cutoff=least)
+        return names[near[0]] if near else None
 
     def hint(self, word: object, known: Iterable[str]) -> str:
         """``did you mean 'x'?`` when one of *known* is near *word*, else the list of them."""

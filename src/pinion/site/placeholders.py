@@ -1,7 +1,7 @@
 """Values that stand in for required ones that are missing or bad, so that the rest of their entry is looked at all the same. Pure.
 
-A value is taken here only where no rule says anything false of another key because of it. What a rule says of the value itself is kept
-back (`pinion.site.shape`), and a site that was mended so is never handed out.
+What a rule says of such a value itself is kept back (`pinion.site.shape`); a rule that compares it with others asks whether it was guessed.
+A site that was mended so is never handed out.
 """
 
 from __future__ import annotations
@@ -22,6 +22,16 @@ VALUES: dict[str, dict[str, object]] = {
     "PiGroup": {**_DEVICE, "board": NOBODY, "ports": _SWITCH_PORT},
     "GpuServer": {**_DEVICE, "profile": NOBODY, "port": _SWITCH_PORT},
     "RdmaLinks": {"network": NOBODY},
+    # No purpose is as silent as this one: it has no default gateway and may be on switches of any MTU.
+    "Network": {"purpose": "management"},
+    "TrafficClass": {"share": "1%", "dscp": 1},
+    "Kubernetes": {"control_plane": "x-not-stated"},
+    "EdgeModel": {"artefact": NOBODY},
+    "PoolModel": {"artefact": NOBODY},
+    "PackageSource": {"uri": "https://not-stated.invalid", "suites": ["x-not-stated"]},
+    "FanPoint": {"celsius": 60, "speed": "50%"},
+    "ProgramSource": {"url": "https://not-stated.invalid/x", "sha256": "0" * 64},
+    "ModelStore": {"key": f"{'A' * 43}="},
     "AllowedFlow": {"sources": [NOBODY], "hosts": ["x-not-stated"], "ports": [1]},
     "ArtefactSource": {
         "url": "https://not-stated.invalid/x",
@@ -46,4 +56,6 @@ def placeholder(model: str, path: Path, beside: Mapping[str, object], taken: fro
         nodes, first = beside.get("nodes"), beside.get("first")
         numbered = [name for name in nodes if str(name).isdecimal()] if isinstance(nodes, dict) else []
         return ",".join(numbered) or str(first if isinstance(first, int) and first >= 1 else 1)
+    if path[:-1] == ("rollout", "limits"):
+        return 1
     return VALUES.get(model, {}).get(key)

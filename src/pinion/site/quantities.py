@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from pinion.site.internet import is_server
+from pinion.site.internet import is_server, is_this_host
 
 _NUMBER = r"(?P<number>[0-9]{1,12}(?:\.[0-9]{1,12})?)"
 _DURATION = re.compile(rf"{_NUMBER} ?(?P<unit>ms|s|min|h)")
@@ -190,8 +190,15 @@ def window(written: str) -> Window:
     return Window(day=None if day == "daily" else day, start=match["start"], minutes=length)
 
 
+#: What is no escape of RFC 3986, 2.1.
+_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 #: Characters of an address as RFC 3986 has them, without those that quote, that separate user and host, or that a shell minds.
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[A-Za-z0-9._~%+=-]+)+")
+
+
+def _without_user(written: str) -> str:
+    """*written* as a message may repeat it: a user and a password in it are nobody's business."""
+    return re.sub("//[^/]*@", "//…@", written[:80])
 
 
 def artefact_url(written: str) -> str:
@@ -202,11 +209,13 @@ def artefact_url(written: str) -> str:
         or len(written) > 2000
         or {".", ".."} & set(steps)
         or re.search("%(2[fF]|5[cC]|0|1)", written)
+        or _ESCAPE.search(written)
         or not is_server(written.split("/")[2])
+        or is_this_host(written.split("/")[2])
     ):
         raise NotAQuantity(
             "artefact_url",
-            f"'{written[:80]}' is no address of an artefact",
+            f"'{_without_user(written)}' is no address of an artefact that a node could fetch",
             "write for example https://models.example.org/assistant-1b-q4_0.gguf",
         )
     return written
@@ -225,11 +234,12 @@ def archive_url(written: str) -> str:
         not _ARCHIVE.fullmatch(written)
         or len(written) > 2000
         or {".", ".."} & set(steps)
+        or _ESCAPE.search(written)
         or not is_server(written.split("/")[2])
     ):
         raise NotAQuantity(
             "archive_url",
-            f"'{re.sub('//[^/]*@', '//…@', written[:80])}' is no address of a package archive",
+            f"'{_without_user(written)}' is no address of a package archive",
             "write for example https://deb.example.org/debian",
         )
     return written
@@ -240,10 +250,11 @@ _AUTHORITY = re.compile(r"https://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?")
 
 def authority_url(written: str) -> str:
     """The address of a certificate authority: https, a host name or an address, perhaps a port; no path."""
-    if not _AUTHORITY.fullmatch(written) or len(written) > 253 or not is_server(written.removeprefix("https://")):
+    server = written.removeprefix("https://")
+    if not _AUTHORITY.fullmatch(written) or len(written) > 253 or not is_server(server) or is_this_host(server):
         raise NotAQuantity(
             "authority_url",
-            f"'{written[:80]}' is no address of a certificate authority",
+            f"'{_without_user(written)}' is no address of a certificate authority",
             "write https, the host in lower case and its port, without a path, such as https://ca.example.org:9000",
         )
     return written

@@ -14,10 +14,10 @@ from typing import Literal
 from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from pinion.site.errors import Path, Report, listed
-from pinion.site.examples import EXAMPLES
+from pinion.site.errors import NEAR, Path, Report, listed
+from pinion.site.examples import example
 from pinion.site.model import Network, Rack, Site, Switch
-from pinion.site.model_paths import bounds, meaning, model_at
+from pinion.site.model_paths import bounds, homes, meaning, model_at
 from pinion.site.placeholders import placeholder
 from pinion.site.quantities import NotAQuantity
 from pinion.site.statement import DNS_LABEL, MAC_ADDRESS, NAME, DnsLabel, Name
@@ -25,6 +25,9 @@ from pinion.site.tree import Entry, Mapping, Scalar, Sequence, entry_at, plain
 
 #: Each round takes something out, and the model is this deep at most twice over.
 _ROUNDS = 24
+
+#: As difflib counts likeness: `port` is very near `ports`, `name_servers` is not near `gpu_servers`.
+_VERY_NEAR = 0.8
 
 #: Unknown keys beside a missing one that are looked at, to see whether one of them is that key misspelt.
 _CANDIDATES = 20
@@ -76,7 +79,10 @@ class Shaped:
         self._report = report
         self._renamed: dict[Path, str] = {}
         self._guessed: set[Path] = set()
+        #: Paths of values that were taken out.
+        self.dropped: set[Path] = set()
         self._data = plain(root)
+        self._stated: dict[str, object] = {key: plain(entry.node) for key, entry in root.entries.items()}
         report.position, report.silent = self.position, self.quiet
         self.site: Site = self._read()
 
@@ -155,14 +161,15 @@ class Shaped:
 
     def _missing(self, path: Path) -> None:
         parent = self.entry(path[:-1])
-        if parent is not None and parent.node.faulty:
+        if self.root.faulty if parent is None else parent.node.faulty:
             return
         if self.entry(path) is not None:
             return
         place = "the site file" if len(path) == 1 else f"'{path[-2]}'"
         said = meaning(path)
         hint = f" ({_inline(said)})" if said else ""
-        self._report.on_key("SITE-002", path, key=path[-1], place=place, hint=hint)
+        written = example(path, self._stated)
+        self._report.on_key("SITE-002", path, key=path[-1], place=place, hint=hint, example=written)
 
     def _misspelt(self, path: Path) -> bool:
         """Whether a misspelt key beside it is what the missing key at *path* was meant to be."""
@@ -177,17 +184,23 @@ class Shaped:
         model, parent = model_at(path[:-1]), self._mapping(path[:-1])
         if model is None or parent is None or str(path[-1]) in model.model_fields:
             return None
-        return self._report.near(path[-1], (name for name in model.model_fields if name not in parent))
+        # A key that belongs elsewhere is only then another one misspelt when it is very near it.
+        least = _VERY_NEAR if str(path[-1]) in homes() else NEAR
+        return self._report.near(path[-1], (name for name in model.model_fields if name not in parent), least)
 
     # --- words ---------------------------------------------------------------------------------------------------------
 
     def _describe(self, error: ErrorDetails, path: Path, *, at_key: bool) -> None:
         kind, context, key = error["type"], error.get("ctx", {}), _called(path)
         report = self._report
+        if report.full:
+            return
         if kind == "extra_forbidden":
             model = model_at(path[:-1])
             known = list(model.model_fields) if model is not None else []
-            report.on_key("SITE-001", path, key=key, hint=report.hint(key, known))
+            home = None if self._meant(path) else _home(str(path[-1]))
+            hint = f"it belongs under '{home}'" if home is not None else report.hint(key, known)
+            report.on_key("SITE-001", path, key=key, hint=hint)
         elif kind == "value_error" and isinstance(quantity := context.get("error"), NotAQuantity):
             report.on(_QUANTITY_CODES[quantity.kind], path, key=key, wrong=quantity.wrong, fix=quantity.fix)
         elif kind in {"enum", "literal_error"}:
@@ -197,8 +210,8 @@ class Shaped:
             code = {DNS_LABEL: "SITE-006", NAME: "SITE-007", MAC_ADDRESS: "HW-013"}.get(pattern, "SITE-021")
             value = key if at_key else error["input"]
             say = report.on_key if at_key else report.on
-            example = EXAMPLES.get(_named(path), "") if code == "SITE-021" else _label(str(value))
-            say(code, path, value=value, key=key, example=example)
+            written = example(path, self._stated) if code == "SITE-021" else _label(str(value))
+            say(code, path, value=value, key=key, example=written)
         elif kind in _BOUNDS:
             code = "NET-002" if key == "vid" else "SITE-004"
             report.on(code, path, key=key, value=error["input"], bounds=bounds(path))
@@ -241,17 +254,17 @@ class Shaped:
         self._wrong_kind(path, _EXPECTED.get(error["type"], error["msg"]), error["input"])
 
     def _wrong_kind(self, path: Path, expected: str, value: object) -> None:
-        fix = f"write {expected}"
-        if expected == "text" and isinstance(value, (int, float)):
+        good = example(path, self._stated)
+        fix = f"write {expected}, such as {good}"
+        if expected == "text" and _is_number(value):
             entry = self.entry(path)
             written = entry.node.text if entry is not None and isinstance(entry.node, Scalar) else str(value)
+            # What is a name of something else could be quoted and would still be no such name.
             fix = f'put it in quotes: "{written}"'
-        elif expected in {"a whole number", "a number", "true or false"} and isinstance(value, str):
-            fix = f"write {expected}, without quotes or unit"
+        elif expected in {"a whole number", "a number"} and isinstance(value, str):
+            fix = f"write {expected} without quotes or unit, such as {good}"
         elif expected == "a list" and isinstance(value, (str, int, float)):
-            fix = f"write a list: [{value}]"
-        elif expected == "a mapping (key: value)" and (model := model_at(path)) is not None:
-            fix = f"write a mapping, such as {{{next(iter(model.model_fields))}: …}}"
+            fix = f"write a list: [{str(value).strip('[] ')}]"
         self._report.on("SITE-003", path, key=_called(path), expected=expected, found=_found(value), fix=fix)
 
     # --- mending -------------------------------------------------------------------------------------------------------
@@ -276,23 +289,25 @@ class Shaped:
             self._drop(path[:-1])
         else:
             parent.pop(str(path[-1]), None)
+            self.dropped.add(path)
 
     def _mend(self, path: Path) -> None:
         """Put a placeholder in the place of the value at *path*, or of the list that it is in; take it out where there is none."""
         while path and self._mapping(path[:-1]) is None:
             path = path[:-1]
-        if not self._stand_in(path):
+        # A list with a refused item is told as too short as well.
+        if path not in self._guessed and not self._stand_in(path):
             self._drop(path)
 
     def _stand_in(self, path: Path) -> bool:
         """Put a placeholder at *path*, where nothing has one yet; False when there is none for it."""
         parent, model = self._mapping(path[:-1]), model_at(path[:-1]) if path else None
-        if parent is None or model is None or path in self._guessed:
+        if parent is None or path in self._guessed:
             return False
         networks = self._mapping(("networks",)) or {}
         stated = (network.get("vid") for network in networks.values() if isinstance(network, dict))
         taken = frozenset(vid for vid in stated if isinstance(vid, int))
-        value = placeholder(model.__name__, path, parent, taken)
+        value = placeholder(model.__name__ if model is not None else "", path, parent, taken)
         if value is None:
             return False
         parent[str(path[-1])] = value
@@ -308,9 +323,18 @@ class Shaped:
         self._renamed[(*self.written(path[:-1]), name)] = str(path[-1])
 
 
-def _named(path: Path) -> str:
-    """The last key of *path*; of a list's item, that of the list."""
-    return next((step for step in reversed(path) if isinstance(step, str)), "")
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _home(key: str) -> str | None:
+    """Where the key *key* belongs, as a person says it; None where no model has it, or several have."""
+    found = homes().get(key, [])
+    return (
+        ".".join(step if step != "*" else "<name>" for step in map(str, found[0])) or "the top"
+        if len(found) == 1
+        else None
+    )
 
 
 def _called(path: Path) -> str:

@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import yaml
@@ -68,6 +69,8 @@ class Mapping(Node):
     """Keys and values in written order. Keys are always text."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
+    #: A key stood here a second time.
+    doubled: bool = False
 
 
 @dataclass(slots=True)
@@ -172,6 +175,11 @@ _SYNTAX = (
     ),
     ("did not find expected '-' indicator", "the indentation of a list does not fit", "align all '-' of the list"),
     ("found unexpected end of stream", "a quote is opened and never closed", "close the quote"),
+    (
+        "expected alphabetic or numeric character",
+        "a '*' or '&' begins the text, which means something else in YAML",
+        "put the text in quotes",
+    ),
     ("cannot start any token", "this character cannot begin a value", "put the value in quotes"),
     ("found character that cannot", "this character cannot begin a value", "put the value in quotes"),
     (
@@ -248,8 +256,17 @@ def _report_syntax(broken: yaml.MarkedYAMLError, text: str, report: Report) -> N
         report.at("YAML-002", line, 1, wrong=f"'{marker[1]}' marks a merge that was not finished", fix=fix)
         return
     said = f"{broken.problem or ''} {broken.context or ''}"
-    begins = broken.context_mark is not None and any(part in said for part in _BEGINS)
-    mark = broken.context_mark if begins else broken.problem_mark or broken.context_mark
+    opened = _open_quote(text, broken)
+    if opened is not None:
+        line, column, last = opened
+        wrong = f"a quote is opened here, and the next one stands in line {last}"
+        report.at("YAML-002", line, column, wrong=wrong, fix="close the quote at the end of the text that it begins")
+        return
+    mark = broken.problem_mark or broken.context_mark
+    begins = broken.context_mark
+    # On one line, what was begun is not what never ends: it is a ',' that is missing further on.
+    if begins is not None and any(part in said for part in _BEGINS) and (mark is None or begins.line != mark.line):
+        mark = begins
     wrong, fix = next(
         ((wrong, fix) for pattern, wrong, fix in _SYNTAX if pattern in said),
         (
@@ -260,9 +277,26 @@ def _report_syntax(broken: yaml.MarkedYAMLError, text: str, report: Report) -> N
     lines = text.splitlines()
     shown = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
     glued = re.fullmatch(r" *([A-Za-z_][A-Za-z0-9_-]*):([^ ].*)", shown)
+    item = re.fullmatch(r" *-([^ -].*)", shown)
     if "expected ':'" in said and glued is not None:
         wrong, fix = "there is no space after the ':' of a key", f"write {glued[1]}: {glued[2]}"
+    elif "expected ':'" in said and item is not None:
+        wrong, fix = "there is no space after the '-' of an item", f"write - {item[1]}"
     report.at("YAML-002", mark.line + 1 if mark else 1, mark.column + 1 if mark else 1, wrong=wrong, fix=fix)
+
+
+def _open_quote(text: str, broken: yaml.MarkedYAMLError) -> tuple[int, int, int] | None:
+    """Where the last quoted text before the mistake begins, and in which line it ends, when these are two lines: its end was forgotten."""
+    found = None
+    with suppress(yaml.YAMLError):
+        for token in yaml.scan(text, Loader=_LOADER):
+            if broken.problem_mark is not None and token.start_mark.index >= broken.problem_mark.index:
+                break
+            if isinstance(token, yaml.ScalarToken) and token.style in {"'", '"'}:
+                found = token
+    if found is None or found.start_mark.line == found.end_mark.line:
+        return None
+    return found.start_mark.line + 1, found.start_mark.column + 1, found.end_mark.line + 1
 
 
 class _Builder:
@@ -285,6 +319,8 @@ class _Builder:
                 self._documents += 1
                 if self._documents > 1:
                     self._report.at("YAML-011", *_mark(event))
+                    if self._root is not None:
+                        self._root.faulty = True  # what is missing may stand behind
                     break
             elif isinstance(event, NodeEvent):
                 self._node(event)
@@ -341,7 +377,14 @@ class _Builder:
             node.value = value
         elif trap is not None:
             where = self._key_position() if trap == "YAML-014" else (node.line, node.column)
-            self._report.at(trap, *where, self._path(), text=node.text)
+            name = self._stack[-1].name or "this item"
+            glued = re.fullmatch(r"(\w+) ([0-9]\S*)", name)
+            fix = (
+                f"write {glued[1]}: {glued[2]}"
+                if glued is not None
+                else "write the value behind it, or take the key away"
+            )
+            self._report.at(trap, *where, self._path(), text=node.text, key=name, fix=fix)
             node.faulty = True
 
     def _is_key(self) -> bool:
@@ -395,6 +438,7 @@ class _Builder:
             self._report.at("YAML-009", node.line, node.column)
         elif node.text in frame.node.entries:
             first = frame.node.entries[node.text]
+            frame.node.doubled = True
             self._report.at("YAML-007", node.line, node.column, name=node.text, first=f"{first.line}:{first.column}")
         else:
             frame.keep = True

@@ -14,6 +14,7 @@ from pinion.plan.context import HostContext
 from pinion.plan.flows import SSH_FLOW, family
 from pinion.plan.model import Concern, DeviceKind, FlowPlan, HostClaim, HostFile, HostUnit
 from pinion.plan.texts import kept_by, unit_text
+from pinion.site.concerns import COMMENT_BYTES
 
 NAME = "firewall"
 RULES_FILE = "/etc/pinion/firewall.nft"
@@ -27,8 +28,6 @@ _ICMPV6 = (
     "nd-neighbor-solicit, nd-neighbor-advert, nd-router-advert, mld-listener-query",
     "destination-unreachable, packet-too-big, time-exceeded, parameter-problem",
 )
-#: nft refuses a longer comment, and counts bytes: libnftnl's NFTNL_UDATA_COMMENT_MAXLEN is 128, with or without the end by its version.
-_COMMENT_BYTES = 127
 _REMOVE = f"add table {TABLE}; delete table {TABLE}"
 
 
@@ -123,9 +122,9 @@ def _rules(flow: FlowPlan) -> list[str]:
 
 
 def _comment(text: str) -> str:
-    """*text* as nft takes it for a comment: one line without double quotes, and no longer than `_COMMENT_BYTES`."""
+    """*text* as nft takes it for a comment: one line without double quotes, and no longer than `COMMENT_BYTES`."""
     line = " ".join(text.split()).replace('"', "'")
-    return line.encode()[:_COMMENT_BYTES].decode(errors="ignore")
+    return line.encode()[:COMMENT_BYTES].decode(errors="ignore")
 
 
 def _forwarded(pods: str | None) -> list[str]:

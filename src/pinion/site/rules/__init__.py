@@ -16,12 +16,14 @@ from pinion.site.rules import (
     hosts,
     leaving,
     listening,
+    lists,
     networks,
     nodes,
     package_sources,
     ports,
     rollout,
     serving,
+    signatures,
 )
 from pinion.site.rules.facts import Facts
 from pinion.site.shape import Shaped
@@ -34,9 +36,11 @@ TOPICS: tuple[Callable[[Facts], None], ...] = (
     ports.check,
     fabric.check,
     serving.check,
+    signatures.check,
     access.check,
     hosts.check,
     listening.check,
+    lists.check,
     package_sources.check,
     nodes.check,
     rollout.check,

@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+
 from pinion.site.errors import Path
 from pinion.site.rules.facts import Facts
 
@@ -52,6 +55,8 @@ def _mistake(written: str) -> str | None:
         return f"it does not begin with a known type of key ({', '.join(KEY_TYPES)})"
     if "\n" in written.strip():
         return "it has more than one line"
+    if any(word in KEY_TYPES for word in words[2:]):
+        return "it is two keys; write each as an item of its own"
     try:
         blob = base64.b64decode(words[1], validate=True)
     except (binascii.Error, ValueError):
@@ -61,4 +66,8 @@ def _mistake(written: str) -> str | None:
         return f"its second word is not a key of type {words[0]}"
     if len(blob) < KEY_TYPES[words[0]]:
         return "it is cut off, or too short a key"
+    try:
+        load_ssh_public_key(" ".join(words[:2]).encode())
+    except (ValueError, UnsupportedAlgorithm):
+        return "its second word was changed or cut off"
     return None

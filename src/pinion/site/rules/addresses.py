@@ -130,8 +130,14 @@ def _misspelt(facts: Facts, subnet: Subnet, name: str) -> str | None:
     """The stated range, taken by nobody, that was probably meant to be the range *name*, which is not stated."""
     taken = {*DEFAULT_RANGES, *_ranges_of(facts, subnet.name)}
     spare = {stated.casefold().replace("_", "-"): stated for stated in subnet.network.ranges if stated not in taken}
-    near = get_close_matches(name, spare, n=1, cutoff=_NEAR)
+    near = get_close_matches(name, spare, n=1, cutoff=_NEAR) or [word for word in spare if _is_part(word, name)]
     return spare[near[0]] if near else None
+
+
+def _is_part(word: str, name: str) -> bool:
+    """Whether *word* is how one says *name* for short: `gpus` or `servers` for `gpu-servers`."""
+    short = word.removesuffix("s")
+    return len(short) > 2 and any(part.removesuffix("s") == short for part in name.split("-"))
 
 
 def _ranges_of(facts: Facts, network: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path as FilePath
 
 from pinion.site.errors import Path
@@ -17,6 +18,10 @@ NODE_PREFIX = {4: 24, 6: 64}
 SERVICE_HOST_BITS = 20
 #: kube-apiserver takes no service prefix with fewer host bits than this (eight addresses).
 LEAST_SERVICE_HOST_BITS = 3
+#: kube-controller-manager divides no IPv6 prefix into more than two to this power (its constant clusterSubnetMaxDiff).
+NODE_PREFIX_BITS = 16
+#: Helm takes no longer name of a release; and one that is a Service's name too begins with a letter (RFC 1035).
+RELEASE_NAME = re.compile(r"[a-z][a-z0-9-]{0,52}")
 #: Namespaces that Kubernetes keeps for itself.
 RESERVED_NAMESPACES = ("default",)
 RESERVED_START = "kube-"
@@ -29,13 +34,15 @@ def check(facts: Facts, charts: FilePath | None) -> None:
         where: Path = ("kubernetes", "control_plane")
         facts.known("K8S-001", where, stated.control_plane, "management_hosts", facts.site.management_hosts)
         _prefixes(facts, stated)
-    elif facts.site.services and not facts.stated("kubernetes") and not facts.has(("kubernetes",)):
+    elif facts.site.services and not facts.has(("kubernetes",)):
         facts.report.on_key("K8S-006", ("services",))
     for name, service in facts.site.services.items():
         path: Path = ("services", name)
+        if not RELEASE_NAME.fullmatch(name):
+            facts.report.on_key("K8S-016", path, name=name)
         if service.server is not None:
             facts.known("K8S-002", (*path, "server"), service.server, "gpu_servers", facts.site.gpu_servers)
-        elif not facts.stated("gpu_servers"):
+        elif facts.lacks("gpu_servers"):
             facts.report.on_key("K8S-007", path, name=name)
         if service.namespace in RESERVED_NAMESPACES or service.namespace.startswith(RESERVED_START):
             facts.report.on("K8S-008", (*path, "namespace"), name=service.namespace)
@@ -74,8 +81,18 @@ def _prefixes(facts: Facts, stated: Kubernetes) -> None:
         where = ("kubernetes", "service_prefix")
         where = where if facts.has(where) else ("kubernetes", "pod_prefix")
         facts.report.on("K8S-013", where, services=services, pods=pods)
+    elif services is not None and (own := _api_family(facts, stated)) not in {None, services.version}:
+        where = ("kubernetes", "service_prefix")
+        facts.report.on("K8S-014", where, services=services, host=stated.control_plane, version=own)
     if pods is not None:
         _room(facts, pods, stated)
+
+
+def _api_family(facts: Facts, stated: Kubernetes) -> int | None:
+    """4 or 6 by the address that the API server is reached at, the first on the fabric; None where that is not known."""
+    host = facts.site.management_hosts.get(stated.control_plane)
+    subnet = facts.subnets.get(host.fabric_network) if host is not None else None
+    return subnet.prefixes[0].version if subnet is not None and subnet.prefixes else None
 
 
 def _room(facts: Facts, pods: Prefix, stated: Kubernetes) -> None:
@@ -83,6 +100,9 @@ def _room(facts: Facts, pods: Prefix, stated: Kubernetes) -> None:
     nodes = len(facts.site.gpu_servers) + (sum(len(members) for _, _, members in facts.pis()) if stated.pis_join else 0)
     size = NODE_PREFIX[pods.version]
     room = 2 ** max(size - pods.prefixlen, 0) if pods.prefixlen <= size else 0
+    if pods.version == 6 and size - pods.prefixlen > NODE_PREFIX_BITS:
+        shortest = size - NODE_PREFIX_BITS
+        facts.report.on("K8S-015", ("kubernetes", "pod_prefix"), prefix=pods, size=size, shortest=shortest)
     if nodes > room:
         facts.report.on("K8S-010", ("kubernetes", "pod_prefix"), prefix=pods, room=room, nodes=nodes, size=size)
 

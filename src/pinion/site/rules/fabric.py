@@ -62,7 +62,7 @@ def _memberships(facts: Facts) -> Iterator[tuple[Path, str, str, int | None]]:
 
 
 def _purpose(facts: Facts, path: Path, network: str) -> None:
-    if network not in facts.site.networks:
+    if network not in facts.site.networks or facts.guessed(("networks", network, "purpose")):
         return
     purpose = facts.site.networks[network].purpose
     allowed = ALLOWED[str(path[0]), ".".join(map(str, path[2:]))]
@@ -105,8 +105,9 @@ def _classes(facts: Facts) -> None:
         return
     by_dscp: dict[int, str] = {}
     by_priority: dict[int, str] = {}
-    lossless = {stated.dscp >> 3: name for name, stated in classes.items() if stated.delivery is Delivery.LOSSLESS}
-    for name, stated in classes.items():
+    known = {name: stated for name, stated in classes.items() if not facts.guessed(("traffic_classes", name, "dscp"))}
+    lossless = {stated.dscp >> 3: name for name, stated in known.items() if stated.delivery is Delivery.LOSSLESS}
+    for name, stated in known.items():
         path: Path = ("traffic_classes", name, "dscp")
         other = by_dscp.setdefault(stated.dscp, name)
         priority = stated.dscp >> 3
@@ -120,13 +121,15 @@ def _classes(facts: Facts) -> None:
             facts.report.on("CLASS-008", path, name=name, dscp=stated.dscp, priority=priority, other=taken)
         elif priority == 0 and stated.delivery is Delivery.LOSSLESS and name == "rdma":
             facts.report.on("CLASS-009", path, name=name, dscp=stated.dscp)
+    for name, stated in classes.items():
         if stated.delivery is Delivery.LOSSLESS and name != "rdma":
             facts.report.on("CLASS-003", ("traffic_classes", name, "delivery"), name=name)
         if fraction(stated.share) == 0.0:
             facts.report.on("CLASS-006", ("traffic_classes", name, "share"), name=name)
     # A class that was refused for its shape makes the sum meaningless.
     total = round(sum(fraction(stated.share) for stated in classes.values()) * 100, 6)
-    if total != 100 and len(classes) == len(facts.stated("traffic_classes")):
+    whole = len(classes) == len(facts.stated("traffic_classes"))
+    if total != 100 and whole and not any(facts.guessed(("traffic_classes", name, "share")) for name in classes):
         facts.report.on_key("CLASS-001", ("traffic_classes",), total=f"{total:g}")
 
 

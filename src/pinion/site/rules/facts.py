@@ -6,7 +6,7 @@ mistake is told once, and the rest of the file is still looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 
 from pinion.site.allocation import AddressRange, identity_number, node_name
@@ -70,6 +70,22 @@ class Facts:
         """Whether a placeholder stands at *path*, for a value that is missing or bad and told already."""
         return self._shaped.guessed(path)
 
+    def unsound(self, path: Path) -> bool:
+        """Whether what the file states at *path* is not what stands there in `site`: it has a problem of its own."""
+        return self._shaped.quiet(path) or path in self._shaped.dropped
+
+    def whole(self, path: Path, usable: Sized) -> bool:
+        """Whether all entries that the file has at *path* are among the *usable* ones."""
+        entry = self._shaped.entry(path)
+        return entry is not None and isinstance(entry.node, TreeMapping) and len(entry.node.entries) == len(usable)
+
+    def lacks(self, section: str) -> bool:
+        """Whether the file has nothing in *section*; one that could not be read is not nothing."""
+        entry = self._shaped.entry((section,))
+        if entry is None:
+            return not self._shaped.root.faulty
+        return isinstance(entry.node, TreeMapping) and not entry.node.entries and not entry.node.faulty
+
     def may_be_node(self, name: str) -> bool:
         """Whether *name* may be a node of a group of Pis whose numbers are not known."""
         group = name.rpartition("-")[0]
@@ -89,10 +105,14 @@ class Facts:
         if self.report.full:
             return False
         names = self.stated(section)
-        # A section that must be there and is not has been reported itself.
-        if name not in names and (names or section not in REQUIRED):
+        # A section that must be there and is not has been reported itself, and so has a name that stands for two.
+        if name not in names and (names or section not in REQUIRED) and not self._doubled(section):
             self.report.on(code, path, name=name, hint=self.report.hint(name, names))
         return False
+
+    def _doubled(self, section: str) -> bool:
+        entry = self._shaped.entry((section,))
+        return entry is not None and isinstance(entry.node, TreeMapping) and entry.node.doubled
 
     # --- devices -----------------------------------------------------------------------------------------------------------
 

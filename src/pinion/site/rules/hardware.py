@@ -31,8 +31,11 @@ def check(facts: Facts) -> None:
         _platform(facts, path, switch.platform, model)
         units.mount(path, name, switch.rack, switch.unit, model.units if model else 1)
     for name, host in facts.site.management_hosts.items():
-        profile = _server(facts, units, ("management_hosts", name), host.profile, host.platform, (host.rack, host.unit))
-        if profile is not None and len(profile.ports) < MANAGEMENT_PORTS:
+        profile = facts.catalog.servers.get(host.profile)
+        fits = profile is None or len(profile.ports) >= MANAGEMENT_PORTS
+        place = (host.rack, host.unit if fits else None)
+        profile = _server(facts, units, ("management_hosts", name), host.profile, host.platform, place)
+        if profile is not None and not fits:
             where = ("management_hosts", name, "profile")
             facts.report.on(
                 "HW-017", where, name=name, profile=host.profile, has=len(profile.ports), needs=MANAGEMENT_PORTS
@@ -138,7 +141,8 @@ def _names(facts: Facts) -> None:
         elif name in facts.site.pis:
             facts.report.on_key("SITE-023", (section, name), name=name)
     first: dict[str, Path] = {}
-    for node in facts.nodes():
+    # Groups first: a device with a name of its own is what one renames.
+    for node in sorted(facts.nodes(), key=lambda node: node.kind != "pis"):
         if len(node.name) > MAXIMUM_LABEL:
             facts.report.on_key("SITE-016", node.path[:2], name=node.name, limit=MAXIMUM_LABEL)
         other = first.setdefault(node.name, node.path)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import locale
 import re
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pinion.site.allocation import node_name
-from pinion.site.concerns import Base, Concerns, Firewall
+from pinion.site.concerns import COMMENT_BYTES, PRIVATE_DOMAIN, Base, Concerns, Firewall
 from pinion.site.errors import Path
-from pinion.site.internet import ip_address
+from pinion.site.internet import Prefix, server_address
 from pinion.site.internet import prefix as ip_network
 from pinion.site.model import Purpose
 from pinion.site.quantities import seconds
@@ -46,7 +47,15 @@ _BOUNDS = (
     ("node_metrics", "interval", "15s", "1h"),
     ("identity", "lifetime", "15min", "2160h"),
 )
+#: Locales of glibc 2.41 (its list SUPPORTED) that Python's table of them does not have.
+_FURTHER_LOCALES = re.compile(
+    "bhb_IN|crh_RU|de_LI|dsb_DE|en_SC|gbm_IN|kv_RU|ltg_LV|mdf_RU|mnw_MM|rif_MA|sah_RU|scn_IT|ssy_ER|su_ID|tcy_IN|zgh_MA"
+)
+#: RFC 5280, A.1: ub-common-name.
+_COMMON_NAME = 64
 _LOCALE = re.compile(r"C\.UTF-8|[a-z]{2,3}_[A-Z]{2}\.UTF-8")
+#: RFC 6890, RFC 4291: loopback, multicast, reserved.
+NOWHERE: tuple[Prefix, ...] = tuple(map(ip_network, ("127.0.0.0/8", "224.0.0.0/3", "::1/128", "ff00::/8")))
 _HOST_NAME = re.compile(
     r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*\.?"
 )
@@ -69,7 +78,7 @@ def check(facts: Facts) -> None:
 def _base(facts: Facts, stated: Base) -> None:
     if not _is_zone(stated.time_zone):
         facts.report.on("BASE-001", ("concerns", "base", "time_zone"), name=stated.time_zone)
-    if not _LOCALE.fullmatch(stated.locale):
+    if not _is_locale(stated.locale):
         facts.report.on("BASE-002", ("concerns", "base", "locale"), name=stated.locale)
     first: dict[str, int] = {}
     for index, server in enumerate(stated.time_servers):
@@ -90,6 +99,9 @@ def _firewall(facts: Facts, stated: Firewall) -> None:
     networks, hosts = facts.stated("networks"), host_names(facts)
     for name, flow in stated.allow.items():
         path: Path = ("concerns", "firewall", "allow", name)
+        size, room = len(" ".join(flow.why.split()).encode()), COMMENT_BYTES - len(f"{name}: ")
+        if size > room:
+            facts.report.on("FW-006", (*path, "why"), bytes=size, limit=room)
         if name in PLANNED_FLOWS:
             facts.report.on_key("FW-005", path, name=name)
         for index, source in enumerate(flow.sources):
@@ -118,21 +130,35 @@ def _is_zone(written: str) -> bool:
     return True
 
 
+def _is_locale(written: str) -> bool:
+    """Whether glibc has the locale; one that it does not have falls back to English without a word."""
+    name = written.partition(".")[0]
+    return bool(_LOCALE.fullmatch(written)) and (
+        name.lower() in locale.locale_alias or bool(_FURTHER_LOCALES.fullmatch(name))
+    )
+
+
 def _is_address(written: str) -> bool:
     try:
-        ip_address(written)
+        server_address(written)
     except ValueError:
         return False
     return True
 
 
 def _not_a_prefix(written: str) -> str | None:
-    """What is wrong with a prefix; None when it is one."""
+    """What is wrong with a prefix that packets are to come from; None when it is one."""
     try:
-        ip_network(written)
+        found = ip_network(written)
     except ValueError as error:
         return str(error)
-    return None
+    return "no packet comes from there" if _is_nowhere(found) else None
+
+
+def _is_nowhere(prefix: Prefix) -> bool:
+    """Whether all of *prefix* is loopback, multicast or reserved; what holds the whole of a family, or a link's own addresses, is not."""
+    first, last = prefix[0], prefix[-1]
+    return any(first in special and last in special for special in NOWHERE if special.version == prefix.version)
 
 
 def _identity(facts: Facts, stated: Concerns) -> None:
@@ -145,5 +171,10 @@ def _identity(facts: Facts, stated: Concerns) -> None:
     named = any(map(facts.has, (("concerns", "identity", "authority"), ("concerns", "site_ca"))))
     if not named:
         facts.report.on_key("CA-002", ("concerns", "identity"))
+    domain = stated.identity.domain or f"{facts.site.site}.{PRIVATE_DOMAIN}"
+    longest = max((node.name for node in facts.nodes() if node.kind != "switches"), key=len, default="")
+    if len(f"{longest}.{domain}") > _COMMON_NAME:
+        where: Path = ("concerns", "identity", "domain") if stated.identity.domain is not None else ("site",)
+        facts.report.on("CA-005", where, name=f"{longest}.{domain}", limit=_COMMON_NAME, example="rack.internal")
     if stated.identity.authority is not None and stated.site_ca is not None:
         facts.report.on("CA-003", ("concerns", "identity", "authority"), url=stated.identity.authority)

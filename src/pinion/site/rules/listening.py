@@ -11,6 +11,8 @@ from pinion.site.rules.facts import Facts
 
 #: TCP ports by what listens there; tests/unit/site/test_refusals.py holds them to the plan's.
 SSH, NETBOX, API_SERVER, KUBELET, NODE_METRICS = 22, (80, 443), 6443, 10250, 9100
+#: What NetBox's own documentation installs beside it: PostgreSQL, Redis, gunicorn.
+_NETBOX_PARTS = {5432: "NetBox's PostgreSQL", 6379: "NetBox's Redis", 8001: "NetBox's gunicorn"}
 #: Kubernetes documentation, "Ports and Protocols", and the kubelet's and the proxy's own health and metrics.
 _CONTROL_PLANE = {
     2379: "etcd",
@@ -41,6 +43,7 @@ def _beside_authority(facts: Facts) -> Iterator[tuple[int, str]]:
     """What else listens on the management host that runs the authority: the first by name."""
     yield SSH, "SSH"
     yield from ((port, "NetBox") for port in NETBOX)
+    yield from _NETBOX_PARTS.items()
     if facts.has(("concerns", "node_metrics")):
         yield NODE_METRICS, "the node exporter (node_metrics)"
     cluster = facts.site.kubernetes

@@ -9,7 +9,7 @@ from pinion.site.errors import Path
 from pinion.site.model import GpuServer, PiGroup
 from pinion.site.node_concerns import EVICTED_BELOW, CpuIsolation, EdgeCluster, Joining, KubeNode, PiBoot
 from pinion.site.quantities import fraction, seconds
-from pinion.site.rules import mig
+from pinion.site.rules import mig, serving
 from pinion.site.rules.facts import Facts
 
 PI_CONCERNS = ("pi_boot", "pi_tuning", "power_thermal", "accelerator", "model_store", "edge_runtime", "edge_cluster")
@@ -26,10 +26,10 @@ def check(facts: Facts) -> None:
     """All rules about the concerns of Pis and GPU servers."""
     stated = facts.site.concerns
     for name in PI_CONCERNS:
-        if getattr(stated, name) is not None and not facts.stated("pis"):
+        if getattr(stated, name) is not None and facts.lacks("pis"):
             facts.report.on_key("NODE-001", ("concerns", name), concern=name, kind="Pis")
     for name in GPU_CONCERNS:
-        if getattr(stated, name) is not None and not facts.stated("gpu_servers"):
+        if getattr(stated, name) is not None and facts.lacks("gpu_servers"):
             facts.report.on_key("NODE-001", ("concerns", name), concern=name, kind="GPU servers")
     if stated.pi_boot is not None:
         _pi_boot(facts, stated.pi_boot)
@@ -51,6 +51,8 @@ def check(facts: Facts) -> None:
         _rings(facts, stated.nic_tuning.ring)
     if stated.gpu_driver is not None and stated.gpu_driver.mig and stated.gpu_driver.mps is not None:
         facts.report.on("NODE-014", ("concerns", "gpu_driver", "mps"))
+    if stated.gpu_driver is not None and stated.gpu_driver.mps is not None and not fraction(stated.gpu_driver.mps):
+        facts.report.on("NODE-025", ("concerns", "gpu_driver", "mps"))
     if stated.gpu_driver is not None:
         mig.check(facts, stated.gpu_driver)
     if stated.kube_node is not None:
@@ -87,12 +89,14 @@ def _edge_cluster(facts: Facts, stated: EdgeCluster) -> None:
     runtime = facts.site.concerns.edge_runtime
     if runtime is not None and runtime.engine == "hailo-ollama":
         facts.report.on("NODE-020", ("concerns", "edge_runtime", "engine"))
+    told = runtime is not None and not serving.memory_is_sound(runtime)
     for name, group, board in _boards(facts):
         if group.platform == FIRMWARE_PLATFORM and not facts.has(("concerns", "pi_boot")):
             facts.report.on_key("NODE-017", where, group=name)
         kept = stated.system_memory_mib + (runtime.memory_mib(board.memory_mib) if runtime is not None else 0)
         left = board.memory_mib * (100 - EVICTED_BELOW) // 100 - kept
-        if left < _LEAST_FOR_PODS:
+        if left < _LEAST_FOR_PODS and not told:
+            told = True
             facts.report.on_key(
                 "NODE-019", where, group=name, board=group.board, memory=board.memory_mib, kept=kept, left=max(left, 0)
             )
@@ -127,6 +131,8 @@ def _pi_boot(facts: Facts, stated: PiBoot) -> None:
             facts.report.on("NODE-004", where, device=device, position=first[device] + 1)
     for index, (lower, higher) in enumerate(zip(stated.fan_curve, stated.fan_curve[1:], strict=False), start=1):
         where = ("concerns", "pi_boot", "fan_curve", index)
+        if any(facts.guessed((*where[:-1], at, key)) for at in (index - 1, index) for key in ("celsius", "speed")):
+            continue
         if higher.celsius <= lower.celsius or fraction(higher.speed) < fraction(lower.speed):
             facts.report.on("NODE-010", where, position=index + 1)
 
@@ -162,6 +168,7 @@ def _cpu_isolation(facts: Facts, stated: CpuIsolation) -> None:
             facts.report.on_key(
                 "NODE-006", ("concerns", "cpu_isolation"), name=name, profile=server.profile, kept=kept, cores=cores
             )
+            return  # one is enough to say what to lower
 
 
 def _count(cpus: str) -> int:
@@ -175,3 +182,4 @@ def _rings(facts: Facts, ring: int) -> None:
         nic = facts.catalog.nics.get(facts.catalog.servers[server.profile].rdma_nic or "")
         if nic is not None and nic.ring is not None and ring > nic.ring:
             facts.report.on("NODE-013", ("concerns", "nic_tuning", "ring"), ring=ring, name=name, largest=nic.ring)
+            return

@@ -66,14 +66,19 @@ class _Panel:
         """Plug into each of *ports* of *switch* its owner, whose own port is *far*. One problem of a kind is enough for one statement."""
         if not self._facts.known("PORT-001", path, switch, "switches", self._facts.site.switches):
             return
+        report = self._facts.report
         if network is not None:
             self.reach.setdefault(network, set()).add(switch)
         told: set[str] = set()
         for port, owner in ports:
+            other = self._used.get((switch, port))
             code, said = self._refusal(path, switch, port, owner, far)
             if code is not None and code not in told:
                 told.add(code)
-                self._facts.report.on(code, path, switch=switch, port=port, owner=owner, **said)
+                if code == "PORT-003" and other is not None and report.line(other.path) > report.line(path):
+                    report.on(code, other.path, switch=switch, port=port, owner=other.owner, other=owner)
+                else:
+                    report.on(code, path, switch=switch, port=port, owner=owner, **said)
 
     def _refusal(
         self, path: Path, switch: str, port: str, owner: str, far: Port | None
@@ -165,7 +170,12 @@ def _gpu_server(facts: Facts, panel: _Panel, name: str, server: GpuServer) -> No
         far = profile.rdma_ports[0] if profile is not None and profile.rdma_ports else None
         if not _repeated(facts, (*path, switch), names):
             panel.plug((*path, switch), switch, [(port, f"{name} (RDMA)") for port in names], far, server.rdma.network)
-    if profile is not None and profile.rdma_ports and total != len(profile.rdma_ports):
+    if (
+        facts.whole(path, server.rdma.ports)
+        and profile is not None
+        and profile.rdma_ports
+        and total != len(profile.rdma_ports)
+    ):
         facts.report.on_key(
             "PORT-008", path, name=name, total=total, nics=len(profile.rdma_ports), profile=server.profile
         )
@@ -220,7 +230,8 @@ def _pair(facts: Facts, panel: _Panel, name: str, switch: Switch) -> None:
     path: Path = ("switches", name)
     report = facts.report
     if switch.pair is None:
-        report.on_key("PORT-011", (*path, "pair_ports"), name=name, stated="pair_ports", missing="pair")
+        if not facts.has((*path, "pair")):
+            report.on_key("PORT-011", (*path, "pair_ports"), name=name, stated="pair_ports", missing="pair")
         return
     if switch.pair == name:
         report.on("PORT-010", (*path, "pair"), name=name)
@@ -231,7 +242,9 @@ def _pair(facts: Facts, panel: _Panel, name: str, switch: Switch) -> None:
         return
     far = facts.site.switches[switch.pair]
     if far.pair != name:
-        if not facts.has(("switches", switch.pair, "pair")) or far.pair is not None:
+        # One that names no switch is told as that.
+        unknown = far.pair is not None and far.pair not in facts.stated("switches")
+        if not unknown and (not facts.has(("switches", switch.pair, "pair")) or far.pair is not None):
             report.on("PORT-009", (*path, "pair"), name=name, pair=switch.pair, other=far.pair or "none")
         return
     if (

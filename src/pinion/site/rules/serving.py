@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pinion.site.edge_models import ENGINE_FORMATS, served, stored
 from pinion.site.errors import Path
+from pinion.site.node_concerns import EdgeRuntime
 from pinion.site.quantities import fraction, seconds
 from pinion.site.rules.facts import Facts
 
@@ -21,9 +22,9 @@ def check(facts: Facts) -> None:
         path: Path = ("models", name)
         if model.edge is None and model.pool is None and not any(facts.has((*path, key)) for key in ("edge", "pool")):
             facts.report.on_key("MODEL-001", path, name=name)
-        if model.edge is not None and not facts.stated("pis"):
+        if model.edge is not None and facts.lacks("pis"):
             facts.report.on_key("MODEL-002", (*path, "edge"), name=name)
-        if model.pool is not None and not facts.stated("gpu_servers"):
+        if model.pool is not None and facts.lacks("gpu_servers"):
             facts.report.on_key("MODEL-003", (*path, "pool"), name=name)
     _objectives(facts)
     _store(facts)
@@ -48,12 +49,16 @@ def _store(facts: Facts) -> None:
         report("MODEL-010", where if facts.has(where) else where[:2], budget=stated.budget_mib, needed=needed)
 
 
+def memory_is_sound(stated: EdgeRuntime) -> bool:
+    """Whether the runtime's share of memory leaves something for the system and for a model."""
+    return fraction(_MEMORY[0]) <= fraction(stated.memory) <= fraction(_MEMORY[1])
+
+
 def _runtime(facts: Facts) -> None:
     stated, where = facts.site.concerns.edge_runtime, ("concerns", "edge_runtime")
     if stated is None:
         return
-    share = fraction(stated.memory)
-    if not fraction(_MEMORY[0]) <= share <= fraction(_MEMORY[1]):
+    if not memory_is_sound(stated):
         low, high = _MEMORY
         facts.report.on("MODEL-014", (*where, "memory"), value=stated.memory, low=low, high=high)
     groups = {name: group for name, group in facts.site.pis.items() if group.board in facts.catalog.boards}
@@ -61,6 +66,7 @@ def _runtime(facts: Facts) -> None:
         cores = facts.catalog.boards[group.board].cores
         if stated.cores is not None and stated.cores > cores:
             facts.report.on("MODEL-012", (*where, "cores"), cores=stated.cores, group=name, has=cores)
+            break
     if stated.engine not in ENGINE_FORMATS:
         for name, group in groups.items():
             hat = facts.catalog.hats.get(group.hat or "")
