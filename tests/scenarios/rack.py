@@ -37,6 +37,7 @@ PARTS = (
     "plugins",
     "roles",
     "src",
+    "stand-ins",
     "tools",
 )
 

@@ -87,6 +87,8 @@ def settings_from_endpoints(endpoints: Mapping[str, Any]) -> StackSettings:
             values["switch:knownHosts"] = (switch["known_hosts"], False)
     if cluster := endpoints.get("kubernetes"):
         values["kubernetes:kubeconfig"] = (cluster["kubeconfig"], False)
+        if cluster.get("plugin"):
+            values["pinion:kubernetesPlugin"] = (cluster["plugin"], False)
     return StackSettings(values=values)
 
 

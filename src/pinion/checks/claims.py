@@ -17,7 +17,7 @@ from pinion.checks.model import (
 from pinion.checks.switch_logins import switch_login_checks
 from pinion.drivers.switch.state import wanted
 from pinion.plan.addressing import host
-from pinion.plan.cluster import MEMBERS, MEMBERS_NAMESPACE
+from pinion.plan.cluster import MEMBERS, MEMBERS_NAMESPACE, namespace_objects
 from pinion.plan.model import DeviceKind, DevicePlan, Plan, SwitchPlan, SwitchPort, VlanPlan
 from pinion.site.catalog import Evidence
 
@@ -202,22 +202,19 @@ def _cluster(plan: Plan) -> list[Check]:
             )
         )
     for namespace in plan.cluster.namespaces:
-        objects = [("Namespace", None, namespace.name), ("ServiceAccount", namespace.name, namespace.service_account)]
-        if namespace.default_deny:
-            objects.append(("NetworkPolicy", namespace.name, "default-deny"))
         found += [
             Check(
-                id=f"cluster.{kind.lower()}.{namespace.name}.{name}",
+                id=f"cluster.{item.kind.lower()}.{namespace.name}.{item.name}",
                 topic=Topic.CLUSTER,
                 subject=namespace.name,
-                claim=f"{kind} {name} exists",
+                claim=f"{item.kind} {item.name} exists",
                 expected="True",
-                probe=ClusterProbe(object=kind, namespace=inside, name=name, fact="exists"),
+                probe=ClusterProbe(object=item.kind, namespace=item.namespace, name=item.name, fact="exists"),
                 remedy=remedy,
                 origin="services",
                 best=control_plane,
             )
-            for kind, inside, name in objects
+            for item in namespace_objects(namespace)
         ]
     return found
 
