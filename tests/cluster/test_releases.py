@@ -22,12 +22,18 @@ from pulumi.runtime.proto import provider_pb2_grpc
 from thoroughness import points
 
 from cluster.by_hand import change_by_hand
+from pinion.checks.claims import checks
+from pinion.checks.model import Finding, Outcome, ReleaseProbe
+from pinion.checks.probers.cluster import cluster_prober
 from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.lab.cluster.standalone import StandaloneCluster
 from pinion.lab.state import cache_root
+from pinion.plan import plan
 from pinion.provider.plugin import Secret
 from pinion.provider.plugin.testing import Client, RecordingEngine, partial_of
 from pinion.provider.plugin.values import decode
+from pinion.site.find import site_file
+from pinion.site.loader import load
 
 RELEASE, CONFIG, DEPLOYMENT = "pinion:cluster:Release", kind_of("ConfigMap"), kind_of("Deployment")
 SITE = "one-site"
@@ -179,6 +185,25 @@ def test_changes_by_hand_are_seen_in_words_and_repaired(
     provider.update(RELEASE, "one", made_id, old_inputs=read[0], olds=read[1], news=inputs)
     assert text_of(api, namespace) == "first"
     assert api.get(DEPLOYMENT, namespace, "one")["spec"]["replicas"] == 0  # type: ignore[index]
+
+
+def test_verify_names_what_was_scaled_by_hand(
+    provider: Client, cluster: StandaloneCluster, api: ClusterClient, chart: Path, namespace: str
+) -> None:
+    provider.create(RELEASE, "one", wished(provider, chart, namespace))
+    planned = plan(load(site_file("lab")))
+    (check,) = [one for one in checks(planned) if isinstance(one.probe, ReleaseProbe)]
+
+    def found(name: str) -> Finding:
+        moved = check.model_copy(update={"probe": ReleaseProbe(namespace=namespace, name=name)})
+        (finding,) = cluster_prober(cluster.kubeconfig)(planned, [moved])
+        return finding
+
+    assert found("one").outcome is Outcome.PROVED
+    change_by_hand(api, DEPLOYMENT, namespace, "one", {"spec": {"replicas": 2}})
+    assert found("one").outcome is Outcome.FAILED
+    assert found("one").found == "Deployment one: spec.replicas is 2, the chart says 0"
+    assert found("two").found == "absent"
 
 
 def test_an_object_that_is_gone_comes_back(provider: Client, api: ClusterClient, chart: Path, namespace: str) -> None:

@@ -6,11 +6,13 @@ from pinion.checks.flows import flow_checks
 from pinion.checks.hosts import host_checks
 from pinion.checks.model import (
     AS_PLANNED,
+    AS_THE_CHART_SAYS,
     Check,
     ClusterProbe,
     HttpProbe,
     PingProbe,
     RecordProbe,
+    ReleaseProbe,
     SwitchProbe,
     Topic,
 )
@@ -18,7 +20,7 @@ from pinion.checks.switch_logins import switch_login_checks
 from pinion.drivers.switch.state import wanted
 from pinion.plan.addressing import host
 from pinion.plan.cluster import MEMBERS, MEMBERS_NAMESPACE, namespace_objects
-from pinion.plan.model import DeviceKind, DevicePlan, Plan, SwitchPlan, SwitchPort, VlanPlan
+from pinion.plan.model import DeviceKind, DevicePlan, Plan, ReleasePlan, SwitchPlan, SwitchPort, VlanPlan
 from pinion.site.catalog import Evidence
 
 #: NetBox is the real one wherever it runs: what it answers is measured, not emulated.
@@ -224,7 +226,22 @@ def _services(plan: Plan) -> list[Check]:
         return []
     platforms = {platform.slug: platform.evidence for platform in plan.platforms}
     best = platforms[plan.device(plan.cluster.control_plane).platform]
+    return [check for release in plan.cluster.releases for check in _release(plan, release, best)]
+
+
+def _release(plan: Plan, release: ReleasePlan, best: Evidence) -> list[Check]:
     return [
+        Check(
+            id=f"services.{release.name}.objects",
+            topic=Topic.SERVICES,
+            subject=release.name,
+            claim=f"the objects of release {release.name} are",
+            expected=AS_THE_CHART_SAYS,
+            probe=ReleaseProbe(namespace=release.namespace, name=release.name),
+            remedy=f"run `pinion up {plan.site}` (or `pulumi up --refresh`) to have them so again",
+            origin=release.origin,
+            best=best,
+        ),
         Check(
             id=f"services.{release.name}.http",
             topic=Topic.SERVICES,
@@ -237,6 +254,5 @@ def _services(plan: Plan) -> list[Check]:
             remedy=f"look at its pods: kubectl -n {release.namespace} get pods",
             origin=release.origin,
             best=best,
-        )
-        for release in plan.cluster.releases
+        ),
     ]
