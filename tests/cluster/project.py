@@ -43,7 +43,9 @@ def write_project(root: Path) -> None:
     shutil.copytree(REPOSITORY / "charts", root / "charts")
     provider = root / "bin/pulumi-resource-pinion"
     provider.parent.mkdir()
-    provider.write_text(f'#!/bin/sh\nexec {sys.executable} {REPOSITORY}/tests/engine/file_switch.py "$@"\n')
+    provider.write_text(
+        f'#!/bin/sh\nPYTHONPATH={REPOSITORY}/tests exec {sys.executable} {REPOSITORY}/tests/engine/file_switch.py "$@"\n'
+    )
     provider.chmod(0o755)
     project = yaml.safe_load((REPOSITORY / "Pulumi.yaml").read_text())
     project["main"] = str(REPOSITORY / "infra")

@@ -10,14 +10,14 @@ from typing import Any
 
 import grpc
 import pytest
+from doubles.faults import PASSING_FAULTS, Fault, FaultProxy, Request, Seeded, too_many
+from doubles.plugin_engine import Client, started
 
 from cluster.conftest import SETTINGS
 from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.lab.cluster.standalone import StandaloneCluster
-from pinion.lab.faults import PASSING_FAULTS, Fault, FaultProxy, Request, Seeded, too_many
 from pinion.lab.state import cache_root
 from pinion.provider.main import PinionPlugin
-from pinion.provider.plugin.testing import Client, started
 from pinion.provider.plugin.values import decode
 from pinion_kubernetes_stand_in.plugin import KubernetesPlugin
 

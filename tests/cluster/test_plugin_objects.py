@@ -8,12 +8,12 @@ from typing import Any
 
 import grpc
 import pytest
+from doubles.plugin_engine import Client, started
 
 from cluster.by_hand import change_by_hand
 from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.lab.cluster.standalone import StandaloneCluster
 from pinion.provider.plugin import UNKNOWN, Secret
-from pinion.provider.plugin.testing import Client, started
 from pinion.provider.plugin.values import decode
 from pinion_kubernetes_stand_in.plugin import TOKENS, KubernetesPlugin
 

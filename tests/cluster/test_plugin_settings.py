@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from doubles.plugin_engine import Client, started
 
 from pinion.lab.cluster.standalone import StandaloneCluster
 from pinion.provider.plugin import UNKNOWN
-from pinion.provider.plugin.testing import Client, started
 from pinion_kubernetes_stand_in.plugin import KubernetesPlugin
 
 

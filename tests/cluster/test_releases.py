@@ -18,6 +18,7 @@ from typing import Any
 import grpc
 import psutil
 import pytest
+from doubles.plugin_engine import Client, RecordingEngine, partial_of
 from pulumi.runtime.proto import provider_pb2_grpc
 from thoroughness import points
 
@@ -30,7 +31,6 @@ from pinion.lab.cluster.standalone import StandaloneCluster
 from pinion.lab.state import cache_root
 from pinion.plan import plan
 from pinion.provider.plugin import Secret
-from pinion.provider.plugin.testing import Client, RecordingEngine, partial_of
 from pinion.provider.plugin.values import decode
 from pinion.site.find import site_file
 from pinion.site.loader import load

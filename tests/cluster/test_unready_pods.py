@@ -15,11 +15,11 @@ from typing import Any
 
 import grpc
 import pytest
+from doubles.plugin_engine import Client
 
 from cluster.test_releases import DEPLOYMENT, RELEASE, chart, records, text_of, wished
 from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.lab.cluster.standalone import StandaloneCluster
-from pinion.provider.plugin.testing import Client
 
 __all__ = ["chart"]
 
