@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 import pulumi
 
 from pinion.plan import Plan, plan
-from pinion.plan.model import ClusterPlan
 from pinion.site.find import site_file
 from pinion.site.loader import SiteErrors, load, not_applied
 
@@ -31,15 +32,19 @@ def kubeconfig() -> str:
     return pulumi.Config("kubernetes").require("kubeconfig")
 
 
-def absent_nodes(cluster: ClusterPlan, kubeconfig: str) -> frozenset[str]:
-    """The names of the planned nodes that have not joined the cluster yet."""
-    from pinion.drivers.cluster import absent  # its library takes a moment, and not every site has a cluster
+def kubernetes_plugin() -> str | None:
+    """The version of the Kubernetes plugin that the stack asks for; None for Pulumi's own, as its library has it.
 
-    return absent(cluster, kubeconfig)
+    The lab's stand-in has a version of its own, which only `Pulumi.yaml` knows where to find.
+    """
+    stated = pulumi.Config("pinion").get("kubernetesPlugin") or "official"
+    if stated not in ("official", "stand-in"):
+        raise pulumi.RunError(
+            f"pinion:kubernetesPlugin is {stated!r}; it is official (the default) or, in the lab, stand-in"
+        )
+    return f"{version('pulumi-kubernetes')}-stand-in" if stated == "stand-in" else None
 
 
-def refused_nodes(cluster: ClusterPlan, kubeconfig: str) -> frozenset[str]:
-    """The names of nodes that the cluster has and that may not renew their certificates."""
-    from pinion.drivers.cluster import refused
-
-    return refused(cluster, kubeconfig)
+def adopts() -> bool:
+    """Whether the stack takes over what exists and is nobody's of Pinion's."""
+    return pulumi.Config("pinion").get_bool("adopt") or False

@@ -27,6 +27,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 BOOTSTRAP_LOCK = REPOSITORY / "requirements" / "bootstrap.txt"
 LOCK = REPOSITORY / "requirements" / "dev.txt"
+#: The lab's stand-in for a Pulumi plugin is a distribution of its own.
+STAND_IN = REPOSITORY / "stand-ins" / "kubernetes"
 STAMP = "pinion-stamp.json"
 
 #: pip option -> the variable by which uv takes the same thing.
@@ -49,9 +51,10 @@ def digest_of_inputs(python: str) -> str:
         BOOTSTRAP_LOCK,
         LOCK,
         REPOSITORY / "pyproject.toml",
+        STAND_IN / "pyproject.toml",
         *sorted((REPOSITORY / "requirements").glob("*.in")),
     ):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        digest.update(str(path.relative_to(REPOSITORY)).encode() + b"\0" + path.read_bytes() + b"\0")
     version = subprocess.run([python, "-VV"], capture_output=True, text=True, check=True).stdout
     digest.update(f"{version}\0{REPOSITORY}".encode())
     return digest.hexdigest()
@@ -65,7 +68,11 @@ def is_current(venv: Path, digest: str) -> bool:
         return False
     if stamp.get("digest") != digest:
         return False
-    probe = subprocess.run([str(venv / "bin" / "python"), "-c", "import pinion, pip"], capture_output=True, check=False)
+    probe = subprocess.run(
+        [str(venv / "bin" / "python"), "-c", "import pinion, pinion_kubernetes_stand_in, pip"],
+        capture_output=True,
+        check=False,
+    )
     return probe.returncode == 0
 
 
@@ -159,9 +166,9 @@ def build(venv: Path, python: str, digest: str) -> None:
         "--no-index",
         "-e",
     ]
-    run([*own, str(REPOSITORY)], "pinion itself, editable")
+    run([*own, str(REPOSITORY), "-e", str(STAND_IN)], "pinion itself and the lab's stand-in, editable")
     # a hundred short-lived processes follow, and where PYTHONDONTWRITEBYTECODE is set each would compile them for itself
-    sources = [str(REPOSITORY / name) for name in ("src", "infra", "plugins", "deploys")]
+    sources = [str(REPOSITORY / name) for name in ("src", "stand-ins", "infra", "plugins", "deploys")]
     run([str(venv / "bin" / "python"), "-m", "compileall", "-q", *sources], "its bytecode")
     temporary = venv / (STAMP + ".new")
     temporary.write_text(json.dumps({"digest": digest}) + "\n")

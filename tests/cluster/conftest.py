@@ -12,9 +12,12 @@ from doubles.plugin_engine import Client, started
 
 from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.lab.cluster.standalone import StandaloneCluster, standalone
-from pinion.lab.kubernetes_plugin.plugin import KubernetesPlugin
 from pinion.lab.state import cache_root
+from pinion.provider.main import PinionPlugin
+from pinion_kubernetes_stand_in.plugin import KubernetesPlugin
 
+#: What the program states of the Kubernetes plugin.
+SETTINGS = dict.fromkeys(("enableServerSideApply", "upsertExistingObjects", "enableConfigMapMutable"), "true")
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "helm")
 
 
@@ -69,9 +72,17 @@ def node(api: ClusterClient) -> Iterator[str]:
 
 
 @pytest.fixture
-def plugin(cluster: StandaloneCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-    """The stand-in, configured for the cluster, over a real channel."""
-    monkeypatch.setenv("PATH", f"{cache_root() / 'bin'}:/usr/local/bin:/usr/bin:/bin")
+def plugin(cluster: StandaloneCluster) -> Iterator[Client]:
+    """The stand-in, configured for the cluster as the program configures it, over a real channel."""
     with started(KubernetesPlugin()) as client:
-        client.configure({"kubeconfig": str(cluster.kubeconfig), "enableServerSideApply": "true"})
+        client.configure({"kubeconfig": str(cluster.kubeconfig), **SETTINGS})
+        yield client
+
+
+@pytest.fixture
+def provider(cluster: StandaloneCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    """Our own provider, configured for the cluster, over a real channel."""
+    monkeypatch.setenv("PATH", f"{cache_root() / 'bin'}:/usr/local/bin:/usr/bin:/bin")
+    with started(PinionPlugin()) as client:
+        client.configure({"kubernetesKubeconfig": str(cluster.kubeconfig)})
         yield client

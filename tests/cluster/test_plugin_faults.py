@@ -1,4 +1,4 @@
-"""The stand-in behind the fault proxy, in front of a real API server: bounded retries, clear errors, and the next run goes on."""
+"""The stand-in, and our provider, behind the fault proxy and a real API server: bounded retries, clear errors, and the next run goes on."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ import pytest
 from doubles.faults import PASSING_FAULTS, Fault, FaultProxy, Request, Seeded, too_many
 from doubles.plugin_engine import Client, started
 
+from cluster.conftest import SETTINGS
 from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.lab.cluster.standalone import StandaloneCluster
-from pinion.lab.kubernetes_plugin.plugin import KubernetesPlugin
 from pinion.lab.state import cache_root
+from pinion.provider.main import PinionPlugin
 from pinion.provider.plugin.values import decode
+from pinion_kubernetes_stand_in.plugin import KubernetesPlugin
 
 CONFIG, ACCOUNT = "kubernetes:core/v1:ConfigMap", "kubernetes:core/v1:ServiceAccount"
-RELEASE = "kubernetes:helm.sh/v3:Release"
+RELEASE = "pinion:cluster:Release"
 
 
 def kubeconfig(url: str, ca: bytes = b"") -> str:
@@ -47,11 +49,19 @@ def proxy(cluster: StandaloneCluster) -> Iterator[FaultProxy]:
 
 
 @pytest.fixture
-def behind(proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+def behind(proxy: FaultProxy) -> Iterator[Client]:
     """The stand-in, which reaches the API server through the proxy."""
-    monkeypatch.setenv("PATH", f"{cache_root() / 'bin'}:/usr/local/bin:/usr/bin:/bin")
     with started(KubernetesPlugin()) as client:
-        client.configure({"kubeconfig": kubeconfig(proxy.url), "enableServerSideApply": "true"})
+        client.configure({"kubeconfig": kubeconfig(proxy.url), **SETTINGS})
+        yield client
+
+
+@pytest.fixture
+def provider_behind(proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    """Our provider, which reaches the API server through the proxy."""
+    monkeypatch.setenv("PATH", f"{cache_root() / 'bin'}:/usr/local/bin:/usr/bin:/bin")
+    with started(PinionPlugin()) as client:
+        client.configure({"kubernetesKubeconfig": kubeconfig(proxy.url)})
         yield client
 
 
@@ -127,7 +137,7 @@ def test_a_bad_certificate_is_refused_at_once_and_nothing_is_sent(
         started(KubernetesPlugin()) as plugin,
     ):
         trusted = ours.ca.read_bytes() if certificate == "unknown-authority" else proxy.certificate
-        plugin.configure({"kubeconfig": kubeconfig(proxy.url, trusted), "enableServerSideApply": "true"})
+        plugin.configure({"kubeconfig": kubeconfig(proxy.url, trusted), **SETTINGS})
         with pytest.raises(grpc.RpcError) as caught:
             make(plugin, CONFIG, "one", config_map(namespace))
         told = str(caught.value.details())
@@ -137,25 +147,25 @@ def test_a_bad_certificate_is_refused_at_once_and_nothing_is_sent(
 
 
 def test_a_release_whose_api_server_fails_is_installed_by_the_next_run(
-    behind: Client, proxy: FaultProxy, api: ClusterClient, namespace: str, tmp_path: Path
+    provider_behind: Client, proxy: FaultProxy, api: ClusterClient, namespace: str, tmp_path: Path
 ) -> None:
     (tmp_path / "templates").mkdir()
     (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: one\nversion: 1.0.0\n")
     (tmp_path / "templates" / "map.yaml").write_text(
         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}\n"
     )
-    release = {"chart": str(tmp_path), "name": "rel", "namespace": namespace, "timeout": 30}
+    release = {"site": "one", "chart": str(tmp_path), "name": "rel", "namespace": namespace, "timeout": 30}
 
     def no_maps(request: Request) -> Fault | None:
         return Fault("answer", 500) if request.method == "POST" and "configmaps" in request.path else None
 
     proxy.set_schedule(no_maps)
     with pytest.raises(grpc.RpcError) as caught:
-        make(behind, RELEASE, "rel", release)
+        make(provider_behind, RELEASE, "rel", release)
     told = str(caught.value.details())
     assert f"Release {namespace}/rel" in told
     assert proxy.url in told
     assert api.get(kind_of("ConfigMap"), namespace, "rel") is None
     proxy.set_schedule(lambda _: None)
-    make(behind, RELEASE, "rel", release)
+    make(provider_behind, RELEASE, "rel", release)
     assert api.get(kind_of("ConfigMap"), namespace, "rel") is not None

@@ -13,9 +13,9 @@ from doubles.plugin_engine import Client, started
 from cluster.by_hand import change_by_hand
 from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.lab.cluster.standalone import StandaloneCluster
-from pinion.lab.kubernetes_plugin.plugin import TOKENS, KubernetesPlugin
 from pinion.provider.plugin import UNKNOWN, Secret
 from pinion.provider.plugin.values import decode
+from pinion_kubernetes_stand_in.plugin import TOKENS, KubernetesPlugin
 
 CONFIG, SECRET = "kubernetes:core/v1:ConfigMap", "kubernetes:core/v1:Secret"
 NAMESPACE, ACCOUNT = "kubernetes:core/v1:Namespace", "kubernetes:core/v1:ServiceAccount"
@@ -128,17 +128,75 @@ def test_force_by_annotation(plugin: Client, api: ClusterClient, namespace: str)
     assert "exists already" in plugin.engine.text("WARNING")
 
 
-def test_again_after_a_kill_there_is_one_object_and_no_stray_owner(
-    plugin: Client, api: ClusterClient, namespace: str
+@pytest.mark.parametrize("stated", [True, False])
+def test_a_state_that_was_lost_leaves_a_stray_owner_unless_the_owner_is_stated(
+    stated: bool, plugin: Client, api: ClusterClient, namespace: str
 ) -> None:
-    """The engine was killed before it wrote down what Create had made: Create comes again."""
-    inputs = config_map(plugin, namespace, a="1", b="2")
+    """The official plugin takes another field manager for each Create; what the former one owns, nobody takes away."""
+    annotations = {"pulumi.com/patchForce": "true"} | ({"pulumi.com/patchFieldManager": "pinion-one"} if stated else {})
+    metadata = {"name": "one", "namespace": namespace, "annotations": annotations}
+    inputs = checked(plugin, CONFIG, "one", {"metadata": metadata, "data": {"a": "1", "b": "2"}})
     first, _ = plugin.create(CONFIG, "one", inputs)
     second, outputs = plugin.create(CONFIG, "one", inputs)
     assert first == second
-    assert plugin.engine.text("WARNING") == ""
-    plugin.update(CONFIG, "one", second, old_inputs=inputs, olds=outputs, news=config_map(plugin, namespace, a="1"))
-    assert api.get(kind_of("ConfigMap"), namespace, "one")["data"] == {"a": "1"}  # type: ignore[index]
+    wanted = checked(plugin, CONFIG, "one", {"metadata": metadata, "data": {"a": "1"}})
+    plugin.update(CONFIG, "one", second, old_inputs=inputs, olds=outputs, news=wanted)
+    held = api.get(kind_of("ConfigMap"), namespace, "one")
+    assert held is not None
+    assert held["data"] == ({"a": "1"} if stated else {"a": "1", "b": "2"})
+
+
+def test_what_exists_is_an_error_that_no_preview_sees_unless_the_provider_upserts(
+    cluster: StandaloneCluster, plugin: Client, namespace: str
+) -> None:
+    inputs = config_map(plugin, namespace, a="1")
+    with started(KubernetesPlugin()) as strict:
+        strict.configure({"kubeconfig": str(cluster.kubeconfig)})
+        strict.create(CONFIG, "one", inputs)
+        strict.create(CONFIG, "one", inputs, preview=True)
+        with pytest.raises(grpc.RpcError, match='configmaps "one" already exists'):
+            strict.create(CONFIG, "one", inputs)
+    annotated = {**inputs, "metadata": {**inputs["metadata"], "annotations": {"pulumi.com/patchForce": "true"}}}
+    assert plugin.create(CONFIG, "one", annotated)[1]["data"] == {"a": "1"}
+
+
+def test_an_update_of_what_is_gone_is_an_error(plugin: Client, api: ClusterClient, namespace: str) -> None:
+    inputs = config_map(plugin, namespace, a="1")
+    made_id, outputs = plugin.create(CONFIG, "one", inputs)
+    held = api.get(kind_of("ConfigMap"), namespace, "one")
+    assert held is not None
+    api.delete(kind_of("ConfigMap"), namespace, "one", uid=held["metadata"]["uid"])
+    while api.get(kind_of("ConfigMap"), namespace, "one") is not None:
+        time.sleep(0.1)
+    with pytest.raises(grpc.RpcError, match="not found"):
+        plugin.update(
+            CONFIG, "one", made_id, old_inputs=inputs, olds=outputs, news=config_map(plugin, namespace, a="2")
+        )
+
+
+def test_a_state_without_the_inputs_that_the_official_plugin_keeps_in_it_is_replaced(
+    plugin: Client, namespace: str
+) -> None:
+    inputs = config_map(plugin, namespace, a="1")
+    made_id, outputs = plugin.create(CONFIG, "one", inputs)
+    assert outputs["__inputs"] == inputs
+    assert plugin.diff(CONFIG, "one", made_id, old_inputs=inputs, olds=outputs, news=inputs) == {}
+    former = {key: value for key, value in outputs.items() if key != "__inputs"}
+    changes = plugin.diff(CONFIG, "one", made_id, old_inputs=inputs, olds=former, news=inputs)
+    assert changes["metadata.namespace"] == "UPDATE_REPLACE"
+
+
+def test_a_config_map_is_replaced_unless_the_provider_lets_it_change(
+    cluster: StandaloneCluster, plugin: Client, namespace: str
+) -> None:
+    inputs = config_map(plugin, namespace, a="1")
+    made_id, outputs = plugin.create(CONFIG, "one", inputs)
+    wanted = config_map(plugin, namespace, a="2")
+    assert plugin.diff(CONFIG, "one", made_id, old_inputs=inputs, olds=outputs, news=wanted) == {"data.a": "UPDATE"}
+    with started(KubernetesPlugin()) as strict:
+        strict.configure({"kubeconfig": str(cluster.kubeconfig)})
+        found = strict.diff(CONFIG, "one", made_id, old_inputs=inputs, olds=outputs, news=wanted)
+    assert found == {"data.a": "UPDATE_REPLACE"}
 
 
 def test_preview_asks_the_server_and_changes_nothing(plugin: Client, api: ClusterClient, namespace: str) -> None:
@@ -175,8 +233,9 @@ def test_preview_with_an_unknown_kubeconfig_or_unknown_inputs(plugin: Client, na
 
 def test_replaced_when_it_cannot_change(plugin: Client, namespace: str) -> None:
     old = {"metadata": {"name": "s", "namespace": namespace}, "type": "Opaque"}
+    state = {**old, "__inputs": old}
     changes = plugin.diff(
-        SECRET, "s", f"{namespace}/s", old_inputs=old, olds={}, news={**old, "type": "kubernetes.io/basic-auth"}
+        SECRET, "s", f"{namespace}/s", old_inputs=old, olds=state, news={**old, "type": "kubernetes.io/basic-auth"}
     )
     assert changes == {"type": "UPDATE_REPLACE"}
     moved = plugin.diff(
@@ -184,7 +243,7 @@ def test_replaced_when_it_cannot_change(plugin: Client, namespace: str) -> None:
         "s",
         f"{namespace}/s",
         old_inputs=old,
-        olds={},
+        olds=state,
         news={**old, "metadata": {"name": "s", "namespace": "other"}},
     )
     assert moved == {"metadata.namespace": "UPDATE_REPLACE"}
@@ -203,9 +262,7 @@ def test_secrets_stay_secret(plugin: Client, api: ClusterClient, namespace: str)
     change_by_hand(api, kind_of("Secret"), namespace, "s", {"data": {"password": "b3RoZXI="}})
     changed = plugin.read(SECRET, "s", made_id, inputs=inputs, olds=outputs)
     assert changed is not None
-    assert plugin.diff(SECRET, "s", made_id, old_inputs=changed[0], olds={}, news=inputs) == {
-        "stringData.password": "UPDATE"
-    }
+    assert changed[0]["stringData"] == {"password": Secret("other")}
 
 
 def test_import(plugin: Client, namespace: str) -> None:
@@ -223,15 +280,6 @@ def test_deleting_waits_until_the_namespace_is_gone(plugin: Client, api: Cluster
     assert made_id == name
     plugin.delete(NAMESPACE, "n", made_id, old_inputs=inputs, olds=outputs)
     assert api.get(kind_of("Namespace"), None, name) is None
-
-
-def test_another_object_of_the_name_is_left_alone(plugin: Client, api: ClusterClient, namespace: str) -> None:
-    inputs = config_map(plugin, namespace, a="1")
-    made_id, outputs = plugin.create(CONFIG, "one", inputs)
-    outputs["metadata"] = {**outputs["metadata"], "uid": "11111111-0000-0000-0000-000000000000"}  # type: ignore[dict-item]
-    plugin.delete(CONFIG, "one", made_id, old_inputs=inputs, olds=outputs)
-    assert api.get(kind_of("ConfigMap"), namespace, "one") is not None
-    assert "left alone" in plugin.engine.text("WARNING")
 
 
 @pytest.mark.parametrize(
@@ -268,5 +316,7 @@ def test_other_kinds_and_settings_are_refused_by_name(plugin: Client) -> None:
 def test_who_may_not_is_told(cluster: StandaloneCluster, namespace: str) -> None:
     with started(KubernetesPlugin()) as plugin:
         plugin.configure({"kubeconfig": str(cluster.kubeconfig_of("nobody"))})
-        with pytest.raises(grpc.RpcError, match=rf"ConfigMap {namespace}/one: {cluster.server}.*cannot get resource"):
+        with pytest.raises(
+            grpc.RpcError, match=rf"ConfigMap {namespace}/one: {cluster.server}.*cannot create resource"
+        ):
             plugin.create(CONFIG, "one", config_map(plugin, namespace, a="1"))

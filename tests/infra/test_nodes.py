@@ -26,9 +26,10 @@ from pulumi.runtime.stack import Stack, run_pulumi_func
 from pinion.site.loader import not_applied
 
 INFRA = Path(__file__).parents[2] / "infra"
-PATCH, NAMESPACE = "kubernetes:core/v1:NodePatch", "kubernetes:core/v1:Namespace"
+NODE, NAMESPACE = "pinion:cluster:Node", "kubernetes:core/v1:Namespace"
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
-RELEASE, SWITCH = "kubernetes:helm.sh/v3:Release", "pinion:switch:Config"
+RELEASE, SWITCH = "pinion:cluster:Release", "pinion:switch:Config"
+KUBERNETES = "pulumi:providers:kubernetes"
 
 
 class Engine(pulumi.runtime.Mocks):
@@ -56,7 +57,8 @@ def api_server(engine: Engine, nodes: Sequence[str]) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             answer = json.dumps({"items": [{"metadata": {"name": name}} for name in nodes]}).encode()
-            self.send_response(200 if self.path == "/api/v1/nodes" and engine.of(SWITCH) else 403)
+            is_nodes = self.path == "/api/v1/nodes"
+            self.send_response(403 if not engine.of(SWITCH) else 200 if is_nodes else 404)
             self.end_headers()
             self.wfile.write(answer)
 
@@ -87,7 +89,13 @@ def kubeconfig(server: str) -> str:
 
 
 def update(
-    stated: str, engine: Engine, monkeypatch: pytest.MonkeyPatch, *, preview: bool = False, root: Path = INFRA.parent
+    stated: str,
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    preview: bool = False,
+    settings: Mapping[str, str] | None = None,
+    root: Path = INFRA.parent,
 ) -> Any:
     """Run the program for the lab below *root* with *engine* and the kubeconfig *stated*; the stack's output `awaited`."""
     monkeypatch.syspath_prepend(str(INFRA))
@@ -100,7 +108,7 @@ def update(
     def run() -> Any:
         asyncio.set_event_loop(loop)
         set_mocks(engine, project="pinion", stack="lab", preview=preview)
-        set_all_config({"netbox:url": "https://netbox.example", "kubernetes:kubeconfig": stated})
+        set_all_config({"netbox:url": "https://netbox.example", "kubernetes:kubeconfig": stated, **(settings or {})})
         loop.run_until_complete(run_pulumi_func(program))
         stack = get_root_resource()
         assert isinstance(stack, Stack)
@@ -114,25 +122,33 @@ def update(
             sys.modules.pop(path.stem, None)
 
 
-def with_nodes(nodes: Sequence[str], monkeypatch: pytest.MonkeyPatch, *, preview: bool = False) -> tuple[Engine, Any]:
+def with_nodes(
+    nodes: Sequence[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    preview: bool = False,
+    settings: Mapping[str, str] | None = None,
+    root: Path = INFRA.parent,
+) -> tuple[Engine, Any]:
     """What an update (or its preview) makes while the cluster has *nodes*, and which it awaits."""
     engine = Engine()
     with api_server(engine, nodes) as url:
-        return engine, update(kubeconfig(url), engine, monkeypatch, preview=preview)
+        return engine, update(kubeconfig(url), engine, monkeypatch, preview=preview, settings=settings, root=root)
 
 
 @pytest.mark.parametrize("preview", [True, False])
 def test_what_has_not_joined_is_awaited_and_the_rest_is_done(preview: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, awaited = with_nodes(["nv-1", "pi-03", "somebody-elses"], monkeypatch, preview=preview)
-    assert engine.of(PATCH).keys() == {"nv-1", "pi-03"}
-    assert engine.of(PATCH)["pi-03"]["metadata"]["labels"] == {"edge": "pi", "arch": "arm64"}
+    assert engine.of(NODE).keys() == {"nv-1", "pi-03"}
+    assert engine.of(NODE)["pi-03"]["labels"] == {"edge": "pi", "arch": "arm64"}
     assert awaited == ["pi-01", "pi-02", "pi-04"]
     (release,) = engine.of(RELEASE).values()
-    assert release["atomic"] is True
-    assert "skipAwait" not in release
+    assert release.get("wait", True) is True
+    assert release["chart"] == "charts/hello", "no checkout is in it"
     for namespace in engine.of(NAMESPACE).values():
         labels = namespace["metadata"]["labels"]
         assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
+        assert labels["pinion/site"] == "lab"
         assert labels["pod-security.kubernetes.io/warn"] == labels["pod-security.kubernetes.io/audit"] == "restricted"
     assert engine.of(NAMESPACE)
     assert not engine.of(CONFIG_MAP), "nobody joins by Pinion"
@@ -142,16 +158,58 @@ def test_a_release_is_placed_and_not_waited_for_while_no_node_can_take_it(monkey
     engine, awaited = with_nodes(["pi-01"], monkeypatch)
     assert "nv-1" in awaited
     (release,) = engine.of(RELEASE).values()
-    assert (release["atomic"], release["skipAwait"]) == (False, True)
+    assert release["wait"] is False
 
 
-def test_a_cluster_that_cannot_be_asked_is_told_by_its_resources_and_none_is_given_up(
+def test_a_cluster_that_cannot_be_asked_is_one_error_with_its_address_and_nothing_of_it_is_planned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("pinion.drivers.cluster.client.FIRST_WAIT", 0.01)
     engine = Engine()
-    awaited = update("/nonexistent/kubeconfig", engine, monkeypatch)
-    assert engine.of(PATCH).keys() == {"nv-1", "pi-01", "pi-02", "pi-03", "pi-04"}
+    with pytest.raises(pulumi.RunError, match=r"(?s)https://127.0.0.1:1/.*kubernetes:kubeconfig"):
+        update(kubeconfig("https://127.0.0.1:1"), engine, monkeypatch)
+    assert not {kind for kind, _, _ in engine.made} & {NODE, NAMESPACE, RELEASE, KUBERNETES}
+
+
+def test_before_the_first_switch_is_configured_it_is_a_warning_of_the_preview(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda text, *_: said.append(text))
+    engine = Engine()
+    awaited = update("/nonexistent/kubeconfig", engine, monkeypatch, preview=True)
+    assert engine.of(NODE).keys() == {"nv-1", "pi-01", "pi-02", "pi-03", "pi-04"}
     assert awaited == []
+    assert any("/nonexistent/kubeconfig" in text and "switches" in text for text in said)
+
+
+def test_the_cluster_is_the_sites_whatever_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, _ = with_nodes(["nv-1"], monkeypatch)
+    (provider,) = engine.of(KUBERNETES).values()
+    assert provider["clusterIdentifier"] == "lab"
+    assert provider["upsertExistingObjects"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("stated", "version"), [({}, "4.30.0"), ({"pinion:kubernetesPlugin": "stand-in"}, "4.30.0-stand-in")]
+)
+def test_every_stack_gets_the_official_plugin_unless_it_says_otherwise(
+    stated: dict[str, str], version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    register = pulumi.ProviderResource.__init__
+
+    def heard(self: pulumi.ProviderResource, package: str, name: str, props: Any, opts: Any = None, *rest: Any) -> None:
+        if package == "kubernetes":
+            asked.append(opts.version)
+        register(self, package, name, props, opts, *rest)
+
+    monkeypatch.setattr(pulumi.ProviderResource, "__init__", heard)
+    with_nodes(["nv-1"], monkeypatch, settings=stated)
+    assert asked == [version]
+
+
+def test_another_word_for_the_plugin_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(pulumi.RunError, match="official"):
+        with_nodes(["nv-1"], monkeypatch, settings={"pinion:kubernetesPlugin": "mine"})
 
 
 @pytest.mark.parametrize("preview", [True, False])
@@ -165,7 +223,7 @@ def test_what_the_site_file_states_in_vain_is_a_warning_with_its_line(
     (tmp_path / "charts").symlink_to(INFRA.parent / "charts")
     lab = (INFRA.parent / "inventories/lab/site.yml").read_text(encoding="utf-8")
     site.write_text(f"{lab}\nobjectives: {{alert_at: 50%}}\n", encoding="utf-8")
-    update("/nonexistent/kubeconfig", Engine(), monkeypatch, preview=preview, root=tmp_path)
+    with_nodes(["nv-1"], monkeypatch, preview=preview, root=tmp_path)
     expected = [str(remark) for remark in not_applied(site)]
     assert len(expected) == 1
     assert said[0].splitlines() == expected

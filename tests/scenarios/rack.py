@@ -38,6 +38,7 @@ PARTS = (
     "plugins",
     "roles",
     "src",
+    "stand-ins",
     "tools",
 )
 

@@ -27,7 +27,7 @@ def test_one_more_pi(rack: Rack) -> None:
     steps = rack.preview()
     assert {step["urn"].rpartition("::")[2] + " " + step["op"] for step in steps} == {"pi-03 create", "tor-1 update"}
     assert sorted(step["urn"].split("::")[2].rpartition("$")[2] for step in steps) == [
-        "kubernetes:core/v1:NodePatch",
+        "pinion:cluster:Node",
         "pinion:netbox:Device",
         "pinion:netbox:Device",
         "pinion:switch:Config",

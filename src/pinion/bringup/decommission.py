@@ -33,7 +33,7 @@ from pinion.plan.model import HostPlan, Plan
 from pinion.provider.plugin.differences import path_steps
 from pinion.site.model import Site
 
-_RECORD, _SWITCH, _NODE_PATCH = "pinion:netbox:Device", "pinion:switch:Config", "kubernetes:core/v1:NodePatch"
+_RECORD, _SWITCH, _NODE = "pinion:netbox:Device", "pinion:switch:Config", "pinion:cluster:Node"
 _MEMBERS = "kubernetes:core/v1:ConfigMap"
 
 
@@ -167,7 +167,7 @@ def own_changes(plan: Plan, name: str, changes: Sequence[Foreseen]) -> tuple[lis
 
 
 def _is_own(plan: Plan, name: str, change: Foreseen) -> bool:
-    if change.name == name and change.kind in (_RECORD, _NODE_PATCH):
+    if change.name == name and change.kind in (_RECORD, _NODE):
         return True
     if (change.kind, change.name, change.operation) == (_MEMBERS, MEMBERS, "update"):
         return bool(change.paths) and {path_steps(path) for path in change.paths} == {("data", name)}

@@ -21,6 +21,7 @@ import psutil
 from pulumi.automation import EngineEvent, LocalWorkspaceOptions, create_or_select_stack
 from pulumi.automation.errors import CommandError
 
+from pinion.bringup.former_state import brought_up_to_date
 from pinion.bringup.stack_environment import StackError, environment
 
 #: Properties of one resource that are named; there may be hundreds.
@@ -87,6 +88,8 @@ def settings_from_endpoints(endpoints: Mapping[str, Any]) -> StackSettings:
             values["switch:knownHosts"] = (switch["known_hosts"], False)
     if cluster := endpoints.get("kubernetes"):
         values["kubernetes:kubeconfig"] = (cluster["kubeconfig"], False)
+        if cluster.get("plugin"):
+            values["pinion:kubernetesPlugin"] = (cluster["plugin"], False)
     return StackSettings(values=values)
 
 
@@ -106,13 +109,20 @@ def _pulumi(root: Path, arguments: list[str], given: str | None = None) -> str:
 
 
 def prepare(root: Path, site: str, settings: StackSettings) -> int:
-    """Create the stack when it is missing and bring its configuration to *settings*; returns how many values changed.
+    """Create the stack when it is missing, bring the state of one of a former release up to date, and its configuration to *settings*;
+    returns how many values changed.
 
     Raises `StackError` when pulumi refuses.
     """
     known = {stack["name"] for stack in json.loads(_pulumi(root, ["stack", "ls", "--json"]) or "[]")}
     if site not in known:
         _pulumi(root, ["stack", "init", site])
+    else:
+        exported = json.loads(_pulumi(root, ["stack", "export", "--stack", site]))
+        if (deployment := brought_up_to_date(exported.get("deployment") or {}, site)) is not None:
+            _pulumi(
+                root, ["stack", "import", "--stack", site], given=json.dumps({**exported, "deployment": deployment})
+            )
     present = json.loads(_pulumi(root, ["config", "--stack", site, "--show-secrets", "--json"]) or "{}")
     changed = 0
     for key, (value, secret) in settings.values.items():

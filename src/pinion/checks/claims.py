@@ -6,19 +6,21 @@ from pinion.checks.flows import flow_checks
 from pinion.checks.hosts import host_checks
 from pinion.checks.model import (
     AS_PLANNED,
+    AS_THE_CHART_SAYS,
     Check,
     ClusterProbe,
     HttpProbe,
     PingProbe,
     RecordProbe,
+    ReleaseProbe,
     SwitchProbe,
     Topic,
 )
 from pinion.checks.switch_logins import switch_login_checks
 from pinion.drivers.switch.state import wanted
 from pinion.plan.addressing import host
-from pinion.plan.cluster import MEMBERS, MEMBERS_NAMESPACE
-from pinion.plan.model import DeviceKind, DevicePlan, Plan, SwitchPlan, SwitchPort, VlanPlan
+from pinion.plan.cluster import MEMBERS, MEMBERS_NAMESPACE, namespace_objects
+from pinion.plan.model import DeviceKind, DevicePlan, Plan, ReleasePlan, SwitchPlan, SwitchPort, VlanPlan
 from pinion.site.catalog import Evidence
 
 #: NetBox is the real one wherever it runs: what it answers is measured, not emulated.
@@ -202,22 +204,19 @@ def _cluster(plan: Plan) -> list[Check]:
             )
         )
     for namespace in plan.cluster.namespaces:
-        objects = [("Namespace", None, namespace.name), ("ServiceAccount", namespace.name, namespace.service_account)]
-        if namespace.default_deny:
-            objects.append(("NetworkPolicy", namespace.name, "default-deny"))
         found += [
             Check(
-                id=f"cluster.{kind.lower()}.{namespace.name}.{name}",
+                id=f"cluster.{item.kind.lower()}.{namespace.name}.{item.name}",
                 topic=Topic.CLUSTER,
                 subject=namespace.name,
-                claim=f"{kind} {name} exists",
+                claim=f"{item.kind} {item.name} exists",
                 expected="True",
-                probe=ClusterProbe(object=kind, namespace=inside, name=name, fact="exists"),
+                probe=ClusterProbe(object=item.kind, namespace=item.namespace, name=item.name, fact="exists"),
                 remedy=remedy,
                 origin="services",
                 best=control_plane,
             )
-            for kind, inside, name in objects
+            for item in namespace_objects(namespace)
         ]
     return found
 
@@ -227,7 +226,22 @@ def _services(plan: Plan) -> list[Check]:
         return []
     platforms = {platform.slug: platform.evidence for platform in plan.platforms}
     best = platforms[plan.device(plan.cluster.control_plane).platform]
+    return [check for release in plan.cluster.releases for check in _release(plan, release, best)]
+
+
+def _release(plan: Plan, release: ReleasePlan, best: Evidence) -> list[Check]:
     return [
+        Check(
+            id=f"services.{release.name}.objects",
+            topic=Topic.SERVICES,
+            subject=release.name,
+            claim=f"the objects of release {release.name} are",
+            expected=AS_THE_CHART_SAYS,
+            probe=ReleaseProbe(namespace=release.namespace, name=release.name),
+            remedy=f"run `pinion up {plan.site}` (or `pulumi up --refresh`) to have them so again",
+            origin=release.origin,
+            best=best,
+        ),
         Check(
             id=f"services.{release.name}.http",
             topic=Topic.SERVICES,
@@ -240,6 +254,5 @@ def _services(plan: Plan) -> list[Check]:
             remedy=f"look at its pods: kubectl -n {release.namespace} get pods",
             origin=release.origin,
             best=best,
-        )
-        for release in plan.cluster.releases
+        ),
     ]

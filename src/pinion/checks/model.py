@@ -35,6 +35,10 @@ class Topic(StrEnum):
     SERVICES = "services"  #: releases that answer
 
 
+#: What a release is found to be when nobody has changed its objects.
+AS_THE_CHART_SAYS = "as the chart says"
+
+
 class RecordProbe(_Data):
     """Read one NetBox object of the plan and compare it whole."""
 
@@ -96,8 +100,17 @@ class HttpProbe(_Data):
     path: str
 
 
+class ReleaseProbe(_Data):
+    """Compare the objects of a Helm release with what its chart says: ``as the chart says``, or each difference in words."""
+
+    kind: Literal["release"] = "release"
+    namespace: str
+    name: str
+
+
 Probe = Annotated[
-    RecordProbe | SwitchProbe | HostProbe | PingProbe | ClusterProbe | HttpProbe, Field(discriminator="kind")
+    RecordProbe | SwitchProbe | HostProbe | PingProbe | ClusterProbe | HttpProbe | ReleaseProbe,
+    Field(discriminator="kind"),
 ]
 
 

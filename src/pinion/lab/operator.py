@@ -28,6 +28,8 @@ def environment(store: InstanceState, inherited: Mapping[str, str]) -> dict[str,
     """*inherited* less proxies, with the instance, the file that names its endpoints, its authority, its cluster, and how to log in."""
     kept = {name: value for name, value in inherited.items() if name.lower() not in _PROXIES}
     login = {"PINION_SSH_KEY": str(store.ssh / "id_ed25519"), "PINION_KNOWN_HOSTS": str(store.ssh / "known_hosts")}
+    # what cannot be downloaded is not tried for
+    login |= {"PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true"}
     own = {"PINION_INSTANCE": store.name, "PINION_ENDPOINTS": str(store.endpoints), VARIABLE: str(store.authority)}
     if (kubeconfig := store.root / "kubernetes" / "deployer.kubeconfig").exists():
         # one for our programs, one for kubectl and helm: a cluster outside of the lab cannot be reached from here

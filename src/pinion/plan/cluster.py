@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from pinion.plan.addressing import host
-from pinion.plan.model import ClusterPlan, DeviceKind, DevicePlan, NamespacePlan, NodePlan, ReleasePlan, Taint
+from pinion.plan.model import (
+    ClusterPlan,
+    DeviceKind,
+    DevicePlan,
+    NamespacePlan,
+    NodePlan,
+    ReleasePlan,
+    StatedObject,
+    Taint,
+)
 from pinion.site.allocation import natural
 from pinion.site.model import Kubernetes, Site
 
@@ -28,6 +37,13 @@ _KUBERNETES = ("kubernetes.io", "k8s.io")
 
 #: The ConfigMap with the names of all who may be nodes; `drivers/hosts/cluster_access.yaml` says what comes of not being in it.
 MEMBERS, MEMBERS_NAMESPACE = "pinion-nodes", "kube-system"
+
+#: The label by which everything that a stack makes in the cluster says whose it is; its value is the site's name.
+SITE_LABEL = "pinion/site"
+#: The annotation of what somebody else made and the stack took over: a destroy leaves it.
+ADOPTED = "pinion/adopted"
+#: The policy of a namespace that denies what no other allows.
+DEFAULT_DENY = "default-deny"
 
 #: The port that every chart of ours answers HTTP on inside the pod, and the path that its readiness probe asks for.
 SERVICE_PORT = 8080
@@ -65,6 +81,22 @@ def server_url(site: Site, devices: Iterable[DevicePlan]) -> str:
     control_plane = next(device for device in devices if device.name == site.kubernetes.control_plane)
     address = host(control_plane.interfaces[1].addresses[0])
     return f"https://{f'[{address}]' if ':' in address else address}:{API_SERVER_PORT}"
+
+
+def stated_objects(cluster: ClusterPlan) -> tuple[StatedObject, ...]:
+    """The objects that the stack declares, beside nodes and releases."""
+    members = (StatedObject(kind="ConfigMap", namespace=MEMBERS_NAMESPACE, name=MEMBERS),) if cluster.members else ()
+    return (*members, *(item for namespace in cluster.namespaces for item in namespace_objects(namespace)))
+
+
+def namespace_objects(namespace: NamespacePlan) -> tuple[StatedObject, ...]:
+    """A namespace, and what is declared in it."""
+    policy = (StatedObject(kind="NetworkPolicy", namespace=namespace.name, name=DEFAULT_DENY),)
+    return (
+        StatedObject(kind="Namespace", name=namespace.name),
+        StatedObject(kind="ServiceAccount", namespace=namespace.name, name=namespace.service_account),
+        *(policy if namespace.default_deny else ()),
+    )
 
 
 def security_labels(namespace: NamespacePlan) -> dict[str, str]:

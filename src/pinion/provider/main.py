@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import threading
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
@@ -25,12 +28,15 @@ if TYPE_CHECKING:
     from pinion.drivers.netbox import NetBoxDriver
     from pinion.drivers.switch import SwitchDriver
     from pinion.plan.model import SwitchPlan
+    from pinion.provider.cluster.connection import Connector
 
 SITE: Final = "pinion:netbox:Site"
 VLAN: Final = "pinion:netbox:Vlan"
 DEVICE: Final = "pinion:netbox:Device"
 SWITCH_CONFIG: Final = "pinion:switch:Config"
-TOKENS: Final = (SITE, VLAN, DEVICE, SWITCH_CONFIG)
+NODE: Final = "pinion:cluster:Node"
+RELEASE: Final = "pinion:cluster:Release"
+TOKENS: Final = (SITE, VLAN, DEVICE, SWITCH_CONFIG, NODE, RELEASE)
 _SITE_AND_NAME: Final = ("site", "name")
 _WINDOW: Final = 0.02  # seconds that a call waits for others to share its bulk calls
 _FRESH: Final = 60.0  # seconds for which one listing may answer further reads: writes are guarded by version
@@ -44,7 +50,9 @@ def _own_version() -> str:
 
 
 class PinionPlugin(Plugin):
-    """NetBox records and switch configuration. Connects when a resource first needs it; a stack may use one and not the other."""
+    """NetBox records, switch configuration, nodes and releases of a cluster. Connects when a resource first needs it: a stack may use one
+    and not the other.
+    """
 
     name = "pinion"
     version = _own_version()
@@ -52,6 +60,8 @@ class PinionPlugin(Plugin):
     def __init__(self) -> None:
         self._settings = Settings()
         self._netbox: NetBoxDriver | None = None
+        self._cluster: Connector | None = None
+        self._helm_home: Path | None = None
         self._kinds: dict[str, ResourceKind] = {}
         self._lock = threading.Lock()
 
@@ -76,7 +86,7 @@ class PinionPlugin(Plugin):
             raise InvalidError(f"the provider's configuration: {wrong}") from None
         with self._lock:
             self._settings = settings
-            self._forget_netbox()
+            self._forget()
 
     # --- resources ----------------------------------------------------------------------------------------------------
 
@@ -93,6 +103,15 @@ class PinionPlugin(Plugin):
             from pinion.provider.switch import ConfigKind
 
             return ConfigKind(self.switch_driver)
+        if token == NODE:
+            from pinion.provider.cluster.node import NodeKind
+
+            return NodeKind(self.cluster)
+        if token == RELEASE:
+            from pinion.provider.cluster.release import ReleaseKind
+
+            self._helm_home = Path(tempfile.mkdtemp(prefix="pinion-helm-"))
+            return ReleaseKind(self.cluster, self._helm_home, self.adopts)
         from pinion.drivers.netbox.wanted.records import DeviceRecord, SiteRecords, VlanRecord
         from pinion.provider.netbox import Access, UnitKind
 
@@ -156,6 +175,18 @@ class PinionPlugin(Plugin):
         )
         return open_driver(plan.driver, plan.name, access)
 
+    def cluster(self) -> Connector:
+        """The one connection to the cluster. `RefusedError` when the stack does not say where it is."""
+        from pinion.provider.cluster.connection import Connector
+
+        with self._lock:
+            if self._cluster is None:
+                kubeconfig = self._settings.kubernetes_kubeconfig
+                if kubeconfig is None:
+                    raise RefusedError(_unset("kubernetesKubeconfig"))
+                self._cluster = Connector(kubeconfig.get_secret_value())
+            return self._cluster
+
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def cancel(self) -> None:
@@ -165,9 +196,14 @@ class PinionPlugin(Plugin):
     def close(self) -> None:
         """See `Plugin.close`."""
         with self._lock:
-            self._forget_netbox()
+            self._forget()
+            if self._helm_home is not None:
+                shutil.rmtree(self._helm_home, ignore_errors=True)
 
-    def _forget_netbox(self) -> None:
+    def _forget(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
         if self._netbox is not None:
             self._netbox.close()
             self._netbox = None

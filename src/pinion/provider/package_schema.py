@@ -10,13 +10,16 @@ from typing import Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from pinion.provider.cluster.node import NodeKind
+from pinion.provider.cluster.release import ReleaseKind
 from pinion.provider.netbox import UnitKind
 from pinion.provider.plugin import ResourceKind
 from pinion.provider.settings import SECRET_KEYS, STACK_KEYS, Settings
 from pinion.provider.shape import ORIGIN, Shape
 from pinion.provider.switch import ConfigKind
 
-_TEXT = {"type": "string"}
+_TEXT: dict[str, object] = {"type": "string"}
+_ANY: dict[str, object] = {"$ref": "pulumi.json#/Any"}
 _WORDS = {"type": "object", "additionalProperties": _TEXT}
 
 
@@ -25,7 +28,7 @@ def package_schema(version: str, kinds: Mapping[str, ResourceKind]) -> dict[str,
     nested: dict[str, object] = {}
     resources: dict[str, object] = {}
     for token, kind in kinds.items():
-        shape: Shape[BaseModel] = getattr(kind, "shape")  # noqa: B009 - both kinds have one, of different models
+        shape: Shape[BaseModel] = getattr(kind, "shape")  # noqa: B009 - all kinds have one, of different models
         module = token.rpartition(":")[0]
         spec = _model(shape.model, shape, module, nested, skip=())
         inputs = {
@@ -42,7 +45,7 @@ def package_schema(version: str, kinds: Mapping[str, ResourceKind]) -> dict[str,
     return {
         "name": "pinion",
         "version": version,
-        "description": "NetBox records and switch configuration of a site.",
+        "description": "NetBox records, switch configuration, nodes and releases of a site.",
         "license": "Apache-2.0",
         "config": {"variables": _settings()},
         "provider": {"inputProperties": _settings()},
@@ -57,6 +60,16 @@ def _outputs(kind: ResourceKind) -> dict[str, object]:
         return {
             **drift,
             "left": {"type": "array", "items": _TEXT, "description": "What is on the switch, but not ours."},
+        }
+    if isinstance(kind, NodeKind):
+        return {"uid": {**_TEXT, "description": "Which node it is, of those that have had the name."}}
+    if isinstance(kind, ReleaseKind):
+        texts = {"type": "array", "items": _TEXT}
+        return {
+            "digest": {**_TEXT, "description": "SHA-256 of what the chart holds."},
+            "drift": {**texts, "description": "What is not as the chart says."},
+            "status": {"type": "object", "additionalProperties": _ANY, "description": "What helm remembers of it."},
+            "resourceNames": {"type": "object", "additionalProperties": texts, "description": "Its objects, by kind."},
         }
     assert isinstance(kind, UnitKind)
     return {
@@ -114,6 +127,9 @@ def _type(annotation: object, shape: Shape[BaseModel], module: str, nested: dict
         return _type(next(one for one in arguments if one is not type(None)), shape, module, nested)
     if origin is Literal or (isinstance(annotation, type) and issubclass(annotation, Enum)):
         return dict(_TEXT)
+    if origin is dict:
+        inner = _TEXT if arguments[1] is str else _ANY
+        return {"type": "object", "additionalProperties": inner}
     if hasattr(annotation, "__metadata__"):
         return _type(arguments[0], shape, module, nested)
     names = {bool: "boolean", int: "integer", float: "number"}

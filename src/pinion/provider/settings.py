@@ -1,4 +1,7 @@
-"""The provider's own configuration: where NetBox is, how to log in to switches, whether to adopt. Checked as a whole, without network."""
+"""The provider's own configuration: where NetBox and the cluster are, how to log in to switches, whether to adopt.
+
+Checked as a whole, without network.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +36,7 @@ class Settings(BaseModel):
     switch_enable_password: SecretStr | None = None
     switch_known_hosts: Path | None = None
     switch_confirm_within: int = Field(default=60, ge=10, le=3600)
+    kubernetes_kubeconfig: SecretStr | None = None
     adopt: bool = False
 
     @field_validator("netbox_url")
@@ -63,9 +67,10 @@ STACK_KEYS: Final = {
     "switchEnablePassword": "switch:enablePassword",
     "switchKnownHosts": "switch:knownHosts",
     "switchConfirmWithin": "switch:confirmWithin",
+    "kubernetesKubeconfig": "kubernetes:kubeconfig",
     "adopt": "pinion:adopt",
 }
-SECRET_KEYS: Final = frozenset({"netboxToken", "switchPassword", "switchEnablePassword"})
+SECRET_KEYS: Final = frozenset({"netboxToken", "switchPassword", "switchEnablePassword", "kubernetesKubeconfig"})
 
 
 def check_settings(news: Properties) -> Checked:

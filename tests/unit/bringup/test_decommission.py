@@ -40,7 +40,7 @@ NODE = "pi-03"
 SERIAL = 0x5F2A
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 RECORD = Foreseen("pinion:netbox:Device", NODE, "update", ("status",))
-LABEL = Foreseen("kubernetes:core/v1:NodePatch", NODE, "delete")
+LABEL = Foreseen("pinion:cluster:Node", NODE, "delete")
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 MEMBER = Foreseen(CONFIG_MAP, MEMBERS, "update", ("data.pi-03",))
 MEMBER_QUOTED = Foreseen(CONFIG_MAP, MEMBERS, "update", ('data["pi-03"]',))
@@ -200,7 +200,7 @@ def test_changes_of_the_node_are_told_from_others() -> None:
         Foreseen("pinion:netbox:Device", "pi-02", "update", ("mtu",)),
         Foreseen("pinion:netbox:Device", "tor-1", "update", ("serial",)),
         Foreseen("pinion:netbox:Device", "tor-1", "create"),
-        Foreseen("kubernetes:helm.sh/v3:Release", "hello", "update", ("values",)),
+        Foreseen("pinion:cluster:Release", "hello", "update", ("values",)),
         Foreseen(CONFIG_MAP, MEMBERS, "update", ('data["pi-03"]', 'data["pi-04"]')),
         Foreseen(CONFIG_MAP, MEMBERS, "update"),
         Foreseen(CONFIG_MAP, MEMBERS, "delete"),

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pinion.checks.model import Check, ClusterProbe, Finding, HttpProbe, judge, not_run
+from pinion.checks.model import AS_THE_CHART_SAYS, Check, ClusterProbe, Finding, HttpProbe, ReleaseProbe, judge, not_run
 from pinion.checks.probers import Prober
 from pinion.drivers.cluster import ClusterError, ClusterReader
 from pinion.plan.model import Plan
 
 
 def cluster_prober(kubeconfig: Path) -> Prober:
-    """A prober for ClusterProbe and HttpProbe; every object is read once."""
+    """A prober for ClusterProbe, HttpProbe and ReleaseProbe; every object is read once."""
 
     def prober(plan: Plan, checks: Sequence[Check]) -> list[Finding]:  # noqa: ARG001  (the Prober signature)
-        mine = [check for check in checks if isinstance(check.probe, ClusterProbe | HttpProbe)]
+        mine = [check for check in checks if isinstance(check.probe, ClusterProbe | HttpProbe | ReleaseProbe)]
         if not mine:
             return []
         try:
@@ -38,6 +38,9 @@ def _one(
     try:
         if isinstance(probe, HttpProbe):
             found = str(reader.http_status(probe.namespace, probe.service, probe.port, probe.path))
+        elif isinstance(probe, ReleaseProbe):
+            said = reader.release_drift(probe.namespace, probe.name)
+            found = "absent" if said is None else "; ".join(said) or AS_THE_CHART_SAYS
         elif isinstance(probe, ClusterProbe):
             key = probe.object, probe.namespace, probe.name
             if key not in seen:

@@ -2,7 +2,8 @@
 
 Invariants:
 
-* Every call here is safe to repeat (reads, server-side apply, patches tied to a version, deletes tied to a uid), so every call is retried
+* Every call here is safe to repeat (reads, server-side apply, patches tied to a version, deletes tied to a uid, and making what may be
+  there only once), so every call is retried
   when the server does not answer, hangs, breaks off, or says 429 or 5xx; never when it says no.
 * A call ends after `ATTEMPTS` tries at the latest; `Retry-After` is obeyed up to `LONGEST_WAIT`.
 * Proxies of the environment are used as `kubernetes` does; certificates are always verified as the kubeconfig says.
@@ -31,7 +32,7 @@ from pinion.drivers.cluster.errors import (
     ClusterUnreachableError,
     KubeconfigError,
 )
-from pinion.drivers.cluster.kinds import ObjectKind
+from pinion.drivers.cluster.kinds import ObjectKind, kind_of
 from pinion.drivers.kubeconfig import is_text
 
 #: An object of the API as JSON.
@@ -117,6 +118,12 @@ class ClusterClient:
         items: Sequence[Json] = (answer or {}).get("items") or ()
         return items
 
+    def create(self, kind: ObjectKind, manifest: Json, *, manager: str, dry_run: bool = False) -> Json:
+        """Make an object. `ClusterConflictError` when there is one of the name, which after a lost answer may be the one just made."""
+        query = [("fieldManager", manager), ("fieldValidation", "Strict"), *([("dryRun", "All")] if dry_run else [])]
+        path = kind.path(manifest["metadata"].get("namespace"))
+        return self._call("POST", path, body=manifest, query=query) or {}
+
     def apply(
         self, kind: ObjectKind, manifest: Json, *, manager: str, force: bool = False, dry_run: bool = False
     ) -> Json:
@@ -159,6 +166,21 @@ class ClusterClient:
         if status == HTTPStatus.UNAUTHORIZED:
             raise ClusterDeniedError(f"{self.server}: the credentials of the kubeconfig are not accepted (401)")
         return status
+
+    def log(self, namespace: str, pod: str, container: str, *, lines: int, previous: bool = False) -> str:
+        """The last *lines* that a container wrote, or that the one before its last start did. Asked once: its kubelet may be out of reach.
+
+        Raises `ClusterError`.
+        """
+        path = f"{kind_of('Pod').path(namespace, pod)}/log"
+        query = [("container", container), ("tailLines", str(lines)), *([("previous", "true")] if previous else [])]
+        try:
+            status, answer, _ = self._once("GET", path, query, None, "text/plain")
+        except HTTPError as error:
+            raise ClusterUnreachableError(f"{self.server}{path}: {_reason(error)}") from None
+        if status >= HTTPStatus.BAD_REQUEST:
+            raise _refusal(status, f"{self.server}{path}: GET was answered {status} {_message(answer)}")
+        return answer.decode(errors="replace")
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -210,7 +232,7 @@ class ClusterClient:
                 path,
                 method,
                 query_params=list(query),
-                header_params={"Content-Type": content, "Accept": _JSON},
+                header_params={"Content-Type": content, "Accept": f"{_JSON}, */*"},
                 body=dict(body) if body is not None else None,
                 auth_settings=["BearerToken"],
                 _preload_content=False,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pinion.drivers.cluster.client import ClusterClient, Json
+from pinion.drivers.cluster.drift import drift
+from pinion.drivers.cluster.helm_records import DEPLOYED, helm_records
 from pinion.drivers.cluster.kinds import kind_of
 
 
@@ -29,6 +32,15 @@ class ClusterReader:
     def names(self, kind: str) -> frozenset[str]:
         """The names of all objects of *kind*, which is one without namespaces; `ClusterError` when it cannot be asked."""
         return frozenset(found["metadata"]["name"] for found in self._client.list(kind_of(kind), None))
+
+    def release_drift(self, namespace: str, name: str) -> Sequence[str] | None:
+        """What of a Helm release is not as its chart says, in words; None when there is no such release. `ClusterError` as above."""
+        held = helm_records(self._client, namespace, name)
+        if not held:
+            return None
+        if held[-1].status != DEPLOYED:
+            return [f"release {namespace}/{name} is {held[-1].status}"]
+        return drift(self._client, held[-1].manifest, namespace)
 
     def http_status(self, namespace: str, service: str, port: int, path: str) -> int:
         """The status code that *service* answers *path* with, asked through the API server's service proxy.

@@ -143,7 +143,9 @@ class ClusterPart:
         return [Forward(FORWARD, plan.control_plane, "127.0.0.1", _port(plan))] if plan is not None else []
 
     def endpoints(self, lab: Lab) -> Mapping[str, JsonValue]:
-        """Kubeconfigs: the deployer's (what the stack uses), the administrator's, and the latter through the loopback forward."""
+        """Kubeconfigs: the deployer's (what the stack uses), the administrator's, and the latter through the loopback forward; and which
+        Kubernetes plugin the stack uses.
+        """
         plan = _plan(lab)
         if plan is None:
             return {}
@@ -160,7 +162,8 @@ class ClusterPart:
         for file_name, text in kubeconfigs.values():
             write_file(folder / file_name, text)
         paths: dict[str, JsonValue] = {key: str(folder / file_name) for key, (file_name, _) in kubeconfigs.items()}
-        return {"kubernetes": {"server": plan.server, "local_server": local, **paths}}
+        # Pulumi's own plugin cannot be downloaded inside a lab
+        return {"kubernetes": {"server": plan.server, "local_server": local, "plugin": "stand-in", **paths}}
 
 
 def _plan(lab: Lab) -> ClusterPlan | None:

@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 from pinion.plan.model.base import Planned
-from pinion.plan.model.cluster import ClusterPlan, NamespacePlan, NodePlan, ReleasePlan, Taint
+from pinion.plan.model.cluster import ClusterPlan, NamespacePlan, NodePlan, ReleasePlan, StatedObject, Taint
 from pinion.plan.model.devices import (
     CableEnd,
     DeviceKind,
@@ -85,6 +85,7 @@ __all__ = [
     "RangePlan",
     "ReleasePlan",
     "RolloutPlan",
+    "StatedObject",
     "Svi",
     "SwitchPlan",
     "SwitchPort",

@@ -46,6 +46,17 @@ class NamespacePlan(Planned):
     pod_security_told: PodSecurity = "restricted"
 
 
+class StatedObject(Planned):
+    """An object of the cluster that a stack declares, by what identifies it there."""
+
+    kind: str
+    namespace: str | None = None
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
 class ReleasePlan(Planned):
     """One Helm release. *chart* is a folder of `charts/`; *values* its values, complete. *port* answers HTTP at *probe_path*."""
 

@@ -6,12 +6,12 @@
 
     sdk.netbox.Site("lab", site_records(plan(site)))
 
-Where NetBox is and how to log in comes from the stack's configuration (`netbox:url`, `netbox:token`, `switch:username`, …, see
-`pinion.provider.settings.STACK_KEYS`) through one `Provider`, which is made when the first resource needs it; or pass
-``opts=ResourceOptions(provider=Provider("other", …))``.
+Where NetBox and the cluster are and how to log in comes from the stack's configuration (`netbox:url`, `netbox:token`,
+`switch:username`, …, see `pinion.provider.settings.STACK_KEYS`) through one
+`Provider`, which is made when the first resource needs it; or pass ``opts=ResourceOptions(provider=Provider("other", …))``.
 """
 
-from pinion.provider.sdk import netbox, switch
+from pinion.provider.sdk import cluster, netbox, switch
 from pinion.provider.sdk.provider import Provider, stack_provider
 
-__all__ = ["Provider", "netbox", "stack_provider", "switch"]
+__all__ = ["Provider", "cluster", "netbox", "stack_provider", "switch"]

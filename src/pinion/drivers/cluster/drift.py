@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from itertools import islice, zip_longest
 from typing import Any, Final
 
-from pinion.drivers.cluster import ClusterClient, ClusterDeniedError, ClusterError, ObjectKind, kind_of
-from pinion.lab.kubernetes_plugin.charts import objects
-from pinion.provider.plugin import Kind, differences
+import yaml
+
+from pinion.drivers.cluster.client import ClusterClient
+from pinion.drivers.cluster.errors import ClusterDeniedError, ClusterError
+from pinion.drivers.cluster.kinds import ObjectKind, kind_of
 
 #: Only ever used in dry runs.
 _MANAGER: Final = "pinion-drift"
 #: Differences that are told of one object.
 _TOLD: Final = 5
+_MISSING: Final = object()
+
+
+def objects_in(manifest: str, namespace: str) -> Iterator[Mapping[str, Any]]:
+    """The objects of a rendered *manifest*. One that names no namespace is in *namespace* when its kind has any (the caller knows)."""
+    for document in yaml.safe_load_all(manifest):
+        if isinstance(document, dict) and document.get("kind"):
+            metadata = {"namespace": namespace, **document.get("metadata", {})}
+            yield {**document, "metadata": metadata}
 
 
 def drift(client: ClusterClient, manifest: str, namespace: str) -> list[str]:
@@ -21,7 +33,7 @@ def drift(client: ClusterClient, manifest: str, namespace: str) -> list[str]:
     Raises `ClusterError` when the API server cannot be asked.
     """
     found = []
-    for stated in objects(manifest, namespace):
+    for stated in objects_in(manifest, namespace):
         try:
             kind = kind_of(stated["kind"], stated["apiVersion"])
         except KeyError:
@@ -45,8 +57,8 @@ def _of_object(client: ClusterClient, kind: ObjectKind, stated: Mapping[str, Any
         return []  # who may not write it cannot repair it either
     except ClusterError as error:
         return [f"{label}: {error}"]
-    changes = differences(_comparable(live), _comparable(wanted)).changes
-    return [_told(label, path, change, live, wanted) for path, change in list(changes.items())[:_TOLD]]
+    changes = _changes(_comparable(live), _comparable(wanted), "")
+    return [_told(label, path, is_now, said) for path, is_now, said in islice(changes, _TOLD)]
 
 
 def _comparable(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,20 +68,23 @@ def _comparable(item: Mapping[str, Any]) -> dict[str, Any]:
     return {**rest, "metadata": {key: metadata.get(key) or {} for key in ("labels", "annotations")}}
 
 
-def _told(label: str, path: str, change: Kind, live: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    if change is Kind.ADD:
+def _changes(live: object, wanted: object, path: str) -> Iterator[tuple[str, object, object]]:
+    """Path, live and wanted value of each leaf that differs; `_MISSING` where one side has none."""
+    if isinstance(live, Mapping) and isinstance(wanted, Mapping):
+        for key in sorted(live.keys() | wanted.keys()):
+            yield from _changes(live.get(key, _MISSING), wanted.get(key, _MISSING), f"{path}.{key}" if path else key)
+    elif isinstance(live, list) and isinstance(wanted, list):
+        for index, (ours, theirs) in enumerate(zip_longest(live, wanted, fillvalue=_MISSING)):
+            yield from _changes(ours, theirs, f"{path}[{index}]")
+    elif live != wanted:
+        yield path, live, wanted
+
+
+def _told(label: str, path: str, is_now: object, said: object) -> str:
+    if is_now is _MISSING:
         return f"{label}: {path} is missing"
-    if change is Kind.DELETE:
+    if said is _MISSING:
         return f"{label}: {path} was added"
     if path.startswith(("data", "stringData")):
         return f"{label}: {path} was changed"
-    return f"{label}: {path} is {_value(live, path)}, the chart says {_value(wanted, path)}"
-
-
-def _value(item: Any, path: str) -> object:  # noqa: ANN401 - JSON
-    """The value at a property path of JSON."""
-    from pinion.provider.plugin import path_steps
-
-    for step in path_steps(path):
-        item = item[step] if isinstance(item, Sequence) and isinstance(step, int) else item.get(step)
-    return item
+    return f"{label}: {path} is {is_now}, the chart says {said}"

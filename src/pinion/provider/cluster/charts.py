@@ -1,17 +1,20 @@
-"""Charts on this machine: what one holds, as a digest, and what it renders, as objects."""
+"""Charts on this machine: where one is, and what it holds, as a digest."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-import yaml
+from pinion.site.find import repository
 
 #: What editors and systems leave in a folder and helm does not pack.
 _NOISE = (".swp", ".orig", "~", ".DS_Store")
+
+
+def place(chart: str) -> Path:
+    """Where *chart* is: a path, which begins at the repository unless it is absolute. So a state names no checkout."""
+    return repository() / Path(chart).expanduser()
 
 
 def checksum(chart: Path) -> str:
@@ -29,11 +32,3 @@ def checksum(chart: Path) -> str:
 def is_chart(chart: Path) -> bool:
     """Whether *chart* is a folder with a Chart.yaml, or a packed chart."""
     return (chart / "Chart.yaml").is_file() or (chart.is_file() and chart.name.endswith(".tgz"))
-
-
-def objects(manifest: str, namespace: str) -> Iterator[Mapping[str, Any]]:
-    """The objects of a rendered *manifest*. One that names no namespace is in *namespace* when its kind has any (the caller knows)."""
-    for document in yaml.safe_load_all(manifest):
-        if isinstance(document, dict) and document.get("kind"):
-            metadata = {"namespace": namespace, **document.get("metadata", {})}
-            yield {**document, "metadata": metadata}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pinion.lab.kubernetes_plugin.comparing import as_live, imported_inputs, live_inputs, without_nulls
+from pinion.provider.cluster.comparing import as_live, imported_inputs, live_inputs, without_nulls
 from pinion.provider.plugin import UNKNOWN, Secret, Value
 
 

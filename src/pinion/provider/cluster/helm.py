@@ -1,22 +1,20 @@
-"""The helm command: started so that it never outlives us, its secrets on standard input, its answers as data."""
+"""The helm command: started so that it never outlives us, its secrets on standard input."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from pinion.provider.plugin import Call, CancelledError, RefusedError, UnreachableError
+from pinion.provider.plugin import Call, CancelledError, RefusedError
 
-_NOT_FOUND: Final = "release: not found"
 _UNREACHABLE: Final = (
     "cluster unreachable",
     "connection refused",
@@ -25,8 +23,6 @@ _UNREACHABLE: Final = (
     "EOF",
     "no route to host",
 )
-#: Tries of a command that only reads, or that failed before it reached the API server, and seconds between them.
-_TRIES, _PAUSE = 4, 1.0
 #: Seconds that helm has to clean up when the user asks to stop.
 _GRACE: Final = 20.0
 
@@ -42,23 +38,6 @@ class Helm:
     kubeconfig: Path | None
     context: str | None
     home: Path
-
-    def json(self, call: Call, *arguments: str) -> Mapping[str, Any] | None:
-        """What a reading command answers; None when there is no such release. `UnreachableError`, `RefusedError`."""
-        for attempt in range(1, _TRIES + 1):
-            try:
-                answer: Mapping[str, Any] = json.loads(self.run(call, *arguments, "--output", "json"))
-                return answer
-            except HelmFailedError as error:
-                if _NOT_FOUND in str(error):
-                    return None
-                if not unreachable(str(error)):
-                    raise RefusedError(f"helm {arguments[0]}: {error}") from None
-                if attempt == _TRIES:
-                    raise UnreachableError(f"helm {' '.join(arguments[:2])}: {error} (tried {_TRIES} times)") from None
-                call.status("waits for the API server")
-                call.sleep(_PAUSE * attempt)
-        raise AssertionError("unreachable")
 
     def run(
         self, call: Call, *arguments: str, given: str | None = None, meanwhile: Callable[[], object] = lambda: None
