@@ -11,8 +11,8 @@ from engine.netbox_server import TOKEN, Server, serving
 from netbox_contract.samples import Sample
 
 from pinion.drivers.netbox import NetBoxDriver, NetBoxError
-from pinion.drivers.netbox.http_store import HttpStore
-from pinion.drivers.netbox.schema import EndPoint, Reference, read
+from pinion.drivers.netbox.server.http_store import HttpStore
+from pinion.drivers.netbox.server.schema import EndPoint, Reference, read
 
 
 @pytest.fixture
