@@ -226,11 +226,19 @@ def test_the_rules_and_the_plan_speak_of_the_same_model() -> None:
 # --- what the plan says, done ---------------------------------------------------------------------------------------------
 
 
-class Board:
-    """A folder that stands for a Pi: the plan's files with paths and address rewritten, and a systemctl that notes what it is told."""
+#: Where the site says that models lie: no site file takes an address of the machine that reads it.
+ELSEWHERE = "http://models.example.org"
 
-    def __init__(self, folder: Path, site: dict[str, Any], models: dict[str, Any]) -> None:
+
+class Board:
+    """A folder that stands for a Pi: the plan's files with paths and addresses rewritten, and a systemctl that notes what it is told.
+
+    *models_at*: what `ELSEWHERE` is here.
+    """
+
+    def __init__(self, folder: Path, site: dict[str, Any], models: dict[str, Any], models_at: str) -> None:
         self.folder = folder
+        self.models_at = models_at
         plan = stated(DC, site, models=models)
         self.store, self.runtime = (concern(plan, PI, name) for name in ("model_store", "edge_runtime"))
         self.address = next(host.address for host in plan.hosts if host.kind is PI)
@@ -246,12 +254,13 @@ class Board:
                 target.chmod(int(entry.mode, 8))
 
     def here(self, text: str) -> str:
-        """*text* with the board's paths and address as they are here."""
+        """*text* with the board's paths and addresses as they are here."""
         for path in (FOLDER, PROGRAMS, "/etc/"):
             text = text.replace(path, f"{self.folder}{path}")
         llama = shutil.which("llama-server", path=f"{default_cache() / 'bin'}:{os.environ['PATH']}")
         text = text.replace("/usr/bin/llama-server", str(llama)).replace("/usr/bin/python3", sys.executable)
-        return text.replace(self.address, "127.0.0.1").replace("8080", str(self.port))
+        text = text.replace(self.address, "127.0.0.1").replace("8080", str(self.port))
+        return text.replace(ELSEWHERE, self.models_at)
 
     def lines(self, key: str) -> list[str]:
         """The values of *key* in the runtime's unit."""
@@ -296,14 +305,14 @@ def test_a_model_comes_by_the_store_and_the_unit_serves_it(engine: str, tmp_path
             "--name",
             "tiny-1",
             "--url",
-            f"{server.address}/model",
+            f"{ELSEWHERE}/model",
             "--format",
             form,
             "--json",
         ]
         entry = json.loads(subprocess.run([*pinion, *sign], capture_output=True, check=True).stdout)
         site = {"model_store": {"key": key}, "edge_runtime": {"engine": engine, "context": 256, "cores": 1}}
-        board = Board(tmp_path, site, {"tiny": {"edge": entry}})
+        board = Board(tmp_path, site, {"tiny": {"edge": entry}}, server.address)
         (start,) = board.lines("ExecStart")
         refused = board.run(start)
         assert (refused.returncode, "was not checked" in refused.stderr) == (1, True), "not here yet"
