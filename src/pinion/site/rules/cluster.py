@@ -8,6 +8,7 @@ from pinion.site.errors import Path
 from pinion.site.internet import Prefix
 from pinion.site.internet import prefix as ip_network
 from pinion.site.model import Kubernetes
+from pinion.site.pool_models import NAMESPACE, pooled, release_name
 from pinion.site.rules.facts import Facts
 from pinion.site.rules.networks import is_special
 
@@ -39,6 +40,10 @@ def check(facts: Facts, charts: FilePath | None) -> None:
             facts.report.on_key("K8S-007", path, name=name)
         if service.namespace in RESERVED_NAMESPACES or service.namespace.startswith(RESERVED_START):
             facts.report.on("K8S-008", (*path, "namespace"), name=service.namespace)
+        if pooled(facts.site) and service.namespace == NAMESPACE:
+            facts.report.on("K8S-014", (*path, "namespace"), what="namespace", name=service.namespace)
+        if name in map(release_name, pooled(facts.site)):
+            facts.report.on_key("K8S-014", path, what="service", name=name)
         _chart(facts, (*path, "chart"), service.chart, charts)
 
 

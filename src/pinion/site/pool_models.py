@@ -1,0 +1,28 @@
+"""The models of a site's NVLink pool: what rules and plan both ask. Pure."""
+
+from __future__ import annotations
+
+from pinion.site.model import PoolModel, Site
+
+#: The namespace of their releases, and what the names of these begin with.
+NAMESPACE, PREFIX = "models", "triton-"
+#: The format that Pinion's program for Triton reads.
+FORMAT = "onnx"
+#: helm takes no longer name of a release.
+_LONGEST = 53 - len(PREFIX)
+
+
+def pooled(site: Site) -> dict[str, PoolModel]:
+    """The models with a form on the pool, by the name that clients use."""
+    return {name: model.pool for name, model in site.models.items() if model.pool is not None}
+
+
+def release_name(model: str) -> str:
+    """The name of the release that serves *model*."""
+    return f"{PREFIX}{model}"
+
+
+def fits_release(model: str) -> bool:
+    """Whether *model* can be part of a release's name: a DNS label (RFC 1123), not too long."""
+    plain = set("abcdefghijklmnopqrstuvwxyz0123456789-")
+    return 0 < len(model) <= _LONGEST and set(model) <= plain and not model.startswith("-") and not model.endswith("-")
