@@ -13,10 +13,9 @@ from pinion.plan.model import ClusterPlan, FlowPlan, ReleasePlan
 from pinion.plan.triton_config import Batching, model_config
 from pinion.site.edge_models import server
 from pinion.site.model import PoolModel, Site
-from pinion.site.pool_models import NAMESPACE, pooled, release_name
+from pinion.site.pool_models import CHART, NAMESPACE, pooled, release_name
 from pinion.site.quantities import seconds
 
-CHART = "triton"
 #: The image that a lab makes and imports into its nodes. ``.invalid`` can never be resolved (RFC 2606); the tag is Triton's version.
 LAB_IMAGE = "pinion.invalid/triton:2.51.0"
 #: True as soon as all models are loaded (KServe's protocol, version 2).
@@ -52,6 +51,7 @@ def pool_release(
         },
         port=TRITON_HTTP,
         probe_path=READY_PATH,
+        answers_within=_objective(site),
         origin=f"models.{name}.pool",
     )
 
@@ -67,7 +67,7 @@ def serves_lab_image(plan: ClusterPlan) -> bool:
 
 
 def model_settings(release: ReleasePlan) -> dict[str, Any]:
-    """What the pods of *release*, one of `pool_releases`, are told of their model, by its name: where it is had from, and how it is checked."""
+    """What the pods of *release*, one of `pool_releases`, are told of their model, by its name: its source, and how it is checked."""
     model = release.values["model"]
     assert isinstance(model, Mapping)
     found: dict[str, Any] = json.loads(str(model["settings"]))["models"]
@@ -93,11 +93,20 @@ def _settings(site: Site, name: str, model: PoolModel) -> str:
     return json.dumps(told, indent=1) + "\n"
 
 
+def _objective(site: Site) -> float | None:
+    """The 95th percentile that answers are to have, in seconds, as far as the site states one."""
+    stated = site.objectives.site if site.objectives is not None else None
+    return seconds(stated.p95) if stated is not None and stated.p95 is not None else None
+
+
 def _resources(model: PoolModel) -> dict[str, dict[str, str]]:
     cores = model.instances * model.threads
     memory = f"{model.memory_mib}Mi"
     # one core more than the model computes with, for Triton itself
-    return {"requests": {"cpu": f"{_SURE_CORES * cores}m", "memory": memory}, "limits": {"cpu": str(cores + 1), "memory": memory}}
+    return {
+        "requests": {"cpu": f"{_SURE_CORES * cores}m", "memory": memory},
+        "limits": {"cpu": str(cores + 1), "memory": memory},
+    }
 
 
 def _policy(release: str, model: PoolModel, flows: Iterable[FlowPlan]) -> dict[str, object]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pinion.site.model import PoolModel, Site
 
-#: The namespace of their releases, and what the names of these begin with.
-NAMESPACE, PREFIX = "models", "triton-"
+#: The chart of their releases, the namespace of these, and what their names begin with.
+CHART, NAMESPACE, PREFIX = "triton", "models", "triton-"
 #: The format that Pinion's program for Triton reads.
 FORMAT = "onnx"
 #: helm takes no longer name of a release.

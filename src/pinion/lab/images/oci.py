@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import IO
 
 _INDEX = "application/vnd.oci.image.index.v1+json"
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -76,7 +76,7 @@ def archive(image: Image) -> Archive:
     return Archive(stream.getvalue(), digest)
 
 
-def write_archive(image: Image, out: BinaryIO) -> str:
+def write_archive(image: Image, out: IO[bytes]) -> str:
     """Write *image* as an OCI archive; the digest of its manifest. What is large is never in memory. Raises as `archive`; `OSError`."""
     with tempfile.NamedTemporaryFile(prefix="pinion-layer-") as layer:
         _tar({path.lstrip("/"): entry for path, entry in _checked(image.files).items()}, layer)
@@ -142,7 +142,7 @@ def _checked(files: Mapping[str, ImageFile | ImageLink]) -> Mapping[str, ImageFi
     return files
 
 
-def _tar(files: Mapping[str, ImageFile | ImageLink], out: BinaryIO) -> None:
+def _tar(files: Mapping[str, ImageFile | ImageLink], out: IO[bytes]) -> None:
     """Write a tar archive of *files* (relative paths) and the folders above them, in order of their paths, at time 0."""
     folders = {str(parent) for path in files for parent in PurePosixPath(path).parents if str(parent) != "."}
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as written:

@@ -35,7 +35,7 @@ _FILES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/usr/lib/ssl/openssl.cnf",
 )
-#: Debian's own: programs of before the merge name the short folders; the Python in Triton's processes looks for python3 to know where it lies.
+#: Debian's own. Programs of before the merge name the short folders; the Python in Triton's processes finds its folders by python3.
 _LINKS = {
     "/bin": "usr/bin",
     "/lib": "usr/lib",
@@ -76,7 +76,9 @@ def image(layers: Sequence[Path]) -> Image:
 def programs() -> Mapping[str, bytes]:
     """What of Pinion is in the image, by path below `PROGRAMS`: what places a model, and what is placed with it."""
     services = resources.files("pinion.services")
-    wanted = [(f"{package}/{module}.py", f"{package}/{module}.py") for package, names in MODULES.items() for module in names]
+    wanted = [
+        (f"{package}/{module}.py", f"{package}/{module}.py") for package, names in MODULES.items() for module in names
+    ]
     wanted += [(f"triton_model/{name}.py", f"triton_model/{name}.py") for name in ("model", "place")]
     wanted += [
         ("node_programs/__init__.py", "node_programs/__init__.py"),

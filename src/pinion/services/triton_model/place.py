@@ -27,10 +27,9 @@ MODULES = {
 }
 
 
-def place(wanted: model_store.Settings, config: Path, repository: Path) -> Path:
-    """Have the one model of *wanted* in *repository*; its folder there. Raises `RefusedError`, `OSError`, `ValueError`."""
-    (model,) = wanted.models
-    model_store.verify_signature(model, wanted.key)
+def place(model: model_store.Model, key: str, config: Path, repository: Path) -> Path:
+    """Have *model*, signed by *key*, in *repository*; its folder there. Raises `RefusedError`, `OSError`."""
+    model_store.verify_signature(model, key)
     target = repository / model.name
     with tempfile.TemporaryDirectory(prefix=f".{model.name}-", dir=repository) as work:
         file = Path(work, "file")
@@ -70,14 +69,15 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         wanted = model_store.settings(options.settings)
-        placed = place(wanted, options.config, options.repository)
+        (model,) = wanted.models
+        place(model, wanted.key, options.config, options.repository)
     except model_store.RefusedError as error:
-        print(f"model {wanted.models[0].name} is REFUSED: {error}", file=sys.stderr)
+        print(f"the model is REFUSED: {error}", file=sys.stderr)
         return 1
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"place: {error!r}", file=sys.stderr)
         return 2
-    print(f"{placed.name}: {wanted.models[0].sha256} is in the model repository")
+    print(f"{model.name}: {model.sha256} is in the model repository")
     return 0
 
 

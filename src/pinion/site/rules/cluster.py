@@ -8,7 +8,7 @@ from pinion.site.errors import Path
 from pinion.site.internet import Prefix
 from pinion.site.internet import prefix as ip_network
 from pinion.site.model import Kubernetes
-from pinion.site.pool_models import NAMESPACE, pooled, release_name
+from pinion.site.pool_models import CHART, NAMESPACE, pooled, release_name
 from pinion.site.rules.facts import Facts
 from pinion.site.rules.networks import is_special
 
@@ -44,7 +44,10 @@ def check(facts: Facts, charts: FilePath | None) -> None:
             facts.report.on("K8S-014", (*path, "namespace"), what="namespace", name=service.namespace)
         if name in map(release_name, pooled(facts.site)):
             facts.report.on_key("K8S-014", path, what="service", name=name)
-        _chart(facts, (*path, "chart"), service.chart, charts)
+        if service.chart == CHART:
+            facts.report.on("K8S-014", (*path, "chart"), what="chart", name=service.chart)
+        else:
+            _chart(facts, (*path, "chart"), service.chart, charts)
 
 
 def _chart(facts: Facts, path: Path, chart: str, charts: FilePath | None) -> None:

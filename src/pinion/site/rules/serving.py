@@ -32,8 +32,8 @@ def check(facts: Facts) -> None:
     _objectives(facts)
     _store(facts)
     _runtime(facts)
-    for name, model in pooled(facts.site).items():
-        _pool(facts, name, model)
+    for name, pool in pooled(facts.site).items():
+        _pool(facts, name, pool)
 
 
 def _pool(facts: Facts, name: str, model: PoolModel) -> None:
@@ -63,7 +63,9 @@ def _pool(facts: Facts, name: str, model: PoolModel) -> None:
         facts.report.on("SITE-020", where, key="window", value=window, low=low, high=high)
     for at, size in enumerate(model.batching.preferred):
         if size > model.batching.largest:
-            facts.report.on("MODEL-020", (*path, "batching", "preferred", at), size=size, largest=model.batching.largest)
+            facts.report.on(
+                "MODEL-020", (*path, "batching", "preferred", at), size=size, largest=model.batching.largest
+            )
 
 
 def _store(facts: Facts) -> None:

@@ -36,7 +36,7 @@ class TritonError:
         self.message, self.code = message, code
 
 
-class TritonModelException(Exception):
+class TritonModelException(Exception):  # noqa: N818 - Triton's name
     pass
 
 
