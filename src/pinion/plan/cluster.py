@@ -19,7 +19,7 @@ from pinion.plan.model import (
 from pinion.plan.pool import pool_release
 from pinion.site.allocation import natural
 from pinion.site.model import Kubernetes, Site
-from pinion.site.pool_models import NAMESPACE, pooled
+from pinion.site.pool_models import NAMESPACE, served
 
 #: What the scheduler knows of each kind of node. A GPU server takes only pods that tolerate its taint.
 NODE_LABELS: dict[DeviceKind, dict[str, str]] = {
@@ -53,13 +53,13 @@ def cluster(site: Site, devices: tuple[DevicePlan, ...], flows: tuple[FlowPlan, 
         NamespacePlan(name=name, service_account=_account(name))
         for name in sorted({service.namespace for service in site.services.values()})
     ]
-    if pooled(site):
+    if served(site):
         own = NamespacePlan(name=NAMESPACE, service_account=_account(NAMESPACE), pod_security="restricted")
         namespaces.append(own)
     releases = [_release(site, name) for name in sorted(site.services, key=natural)]
     releases += [
         pool_release(site, name, place=_on_gpu_servers(None), account=_account(NAMESPACE), flows=flows)
-        for name in sorted(pooled(site), key=natural)
+        for name in sorted(served(site), key=natural)
     ]
     return ClusterPlan(
         server=server_url(site, devices),

@@ -19,7 +19,8 @@ from pinion.site.concerns import Base
 from pinion.site.edge_models import server, stored
 from pinion.site.model import PiGroup, Purpose, Site
 from pinion.site.node_concerns import EdgeRuntime
-from pinion.site.pool_models import pooled, release_name
+from pinion.site.pool_models import release_name
+from pinion.site.pool_models import served as served_by_pool
 from pinion.site.quantities import switch_ports
 
 #: The flow that the hosts' clocks are set over.
@@ -300,7 +301,7 @@ def _fetched(known: _Site) -> Iterator[FlowPlan]:
     edge = [server(source) for _, source in stored(known.site).values()]
     if found := _own(known, edge):
         yield _flow("models", known.peers("Pis", DeviceKind.PI), *found, "Pis fetch their models", origin)
-    pool = [server(model.source) for model in pooled(known.site).values()]
+    pool = [server(model.source) for model in served_by_pool(known.site).values()]
     if found := _own(known, pool):
         peers = known.peers("GPU servers", DeviceKind.GPU_SERVER)
         yield _flow("pool-models", peers, *found, "pods of the pool fetch their models", origin)
@@ -308,7 +309,7 @@ def _fetched(known: _Site) -> Iterator[FlowPlan]:
 
 def _pool(known: _Site) -> Iterator[FlowPlan]:
     """Who may ask the pods of the pool. Between nodes packets of a node carry an address of its pods, by most networks of pods."""
-    releases = tuple(map(release_name, pooled(known.site)))
+    releases = tuple(map(release_name, served_by_pool(known.site)))
     if not releases or known.site.kubernetes is None:
         return
     hosts = known.peers("", DeviceKind.PI, DeviceKind.GPU_SERVER, DeviceKind.MANAGEMENT_HOST).addresses

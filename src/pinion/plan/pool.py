@@ -86,7 +86,7 @@ def _config(name: str, model: PoolModel) -> str:
 def _settings(site: Site, name: str, model: PoolModel) -> str:
     """What the program that places the model in the pod is told, in the form of the model store's settings."""
     stored = site.concerns.model_store
-    assert stored is not None, "a rule of the site sees to it"
+    assert stored is not None, "what is served has a key"
     facts = {**artefact_facts(model.artefact, model.source), "units": []}
     # One model, and the pod's own folder: no store, so no budget.
     told = {"folder": "", "budget": model.source.size, "key": public_key(stored.key), "models": {name: facts}}

@@ -17,6 +17,11 @@ def pooled(site: Site) -> dict[str, PoolModel]:
     return {name: model.pool for name, model in site.models.items() if model.pool is not None}
 
 
+def served(site: Site) -> dict[str, PoolModel]:
+    """Those of `pooled` that can be served: all, where there is a cluster, and the key that pods check a model with."""
+    return pooled(site) if site.kubernetes is not None and site.concerns.model_store is not None else {}
+
+
 def release_name(model: str) -> str:
     """The name of the release that serves *model*."""
     return f"{PREFIX}{model}"
