@@ -3,6 +3,7 @@
 A mark is a comment of HTML, so that a reader of the page does not see it:
 
 * ``<!-- run: alone -->`` a test runs the commands in a folder of its own, with no rack (`tests/unit/docs`);
+* ``<!-- run: machine -->`` a test runs them in the repository, on a machine without this rack (`tests/lab/test_readme_order.py`);
 * ``<!-- run: rack -->`` a test runs them at the operator's place of a rack, which is what `make shell` gives (`tests/scenarios`);
 * ``<!-- example: REASON -->`` nobody runs this fence, for that reason; ``<!-- examples: REASON -->`` the same for all fences of the page.
 """
@@ -18,7 +19,7 @@ _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\s*$")
 _MARK = re.compile(r"^ *<!-- (?P<kind>run|examples?): (?P<text>.*\S) -->\s*$")
 _LANGUAGES = frozenset({"bash", "console", "sh", "shell"})
 #: Where commands can be run.
-PLACES = frozenset({"alone", "rack"})
+PLACES = frozenset({"alone", "machine", "rack"})
 
 
 @dataclass(frozen=True, slots=True)

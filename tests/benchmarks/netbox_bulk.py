@@ -15,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import requests
+from doubles.faults import FaultProxy
 
 from pinion.drivers.netbox import (
     CableTo,
@@ -27,7 +28,6 @@ from pinion.drivers.netbox import (
     SiteRecords,
 )
 from pinion.drivers.netbox.http_store import HttpStore
-from pinion.lab.faults import FaultProxy
 from pinion.lab.netbox.standalone import standalone
 
 _sites = itertools.count(1)
@@ -183,7 +183,7 @@ def measure(url: str, token: str, delay: float, devices: int) -> None:
         with ThreadPoolExecutor(count) as pool:
             list(pool.map(driver.devices.apply, site.devices))
 
-    created(sites[1], lambda driver: driver.devices.apply_many(sites[1].devices), "create, one list")
+    created(sites[1], lambda driver: driver.devices.lists.apply(sites[1].devices), "create, one list")
     created(sites[2], lambda driver: threads(driver, sites[2], 64), "create, 64 threads")
     fresh = NetBoxDriver(url, token, fresh=60.0)
     row("refresh, 64 threads", clock(lambda: refresh(fresh, sites[2])), calls(fresh))

@@ -232,7 +232,7 @@ def prepare(target: Target, devices: int) -> None:
     site, vlan, switches = base(devices)
     target.driver.sites.apply(site)
     target.driver.vlans.apply(vlan)
-    target.driver.devices.apply_many(switches)
+    target.driver.devices.lists.apply(switches)
 
 
 def clear(target: Target) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from doubles.plugin_engine import Client, started
 
 from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.lab.cluster.standalone import StandaloneCluster, standalone
 from pinion.lab.kubernetes_plugin.plugin import KubernetesPlugin
 from pinion.lab.state import cache_root
-from pinion.provider.plugin.testing import Client, started
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "helm")
 

@@ -43,6 +43,7 @@ from pinion.plan.model import DeviceKind, HostApproval
 #: One that left, and one that stays.
 NAMES = ("pi-21", "pi-22")
 BIN = cache_root() / "bin"
+RUNNING = {"status": {"phase": "Running"}}
 #: Seconds for what takes some on a machine that is busy.
 LIMIT = 120.0
 PROGRAM = REPOSITORY / "src/pinion/services/node_programs/kube_join.py"
@@ -201,17 +202,47 @@ def asks(cluster: StandaloneCluster, node: str, *options: str) -> str:
     return as_node(cluster, node, "create", "-f", "-", *options, given=first_request(f"renewal-of-{node}", node))
 
 
-def says_of_itself(cluster: StandaloneCluster, node: str) -> str:
-    """What is answered when the kubelet of *node* writes its status, as kubectl cannot for want of the right to read it."""
+def says_of_itself(
+    cluster: StandaloneCluster, node: str, status: object, method: str = "PATCH", kind: str = "merge-patch+json"
+) -> str:
+    """What is answered when the kubelet of *node* writes its *status*, as kubectl cannot for want of the right to read it."""
     own = cluster.credentials.user(f"system:node:{node}", "system:nodes")
     context = ssl.create_default_context(cafile=str(own.ca))
     context.load_cert_chain(own.certificate, own.key)
     url = urlsplit(cluster.server)
     connection = HTTPSConnection(url.hostname or "", url.port, timeout=60, context=context)
-    body, kind = json.dumps({"status": {"phase": "Running"}}), {"Content-Type": "application/merge-patch+json"}
     with contextlib.closing(connection):
-        connection.request("PATCH", f"/api/v1/nodes/{node}/status", body, kind)
+        path = f"/api/v1/nodes/{node}/status"
+        connection.request(method, path, json.dumps(status), {"Content-Type": f"application/{kind}"})
         return connection.getresponse().read().decode()
+
+
+def test_a_node_does_not_take_back_that_it_has_joined(joined: StandaloneCluster) -> None:
+    """Its root has the kubelet's certificate, and would get a token for its name that it need not use for the same machine."""
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "pi-08"}}
+    info = {"kubeletVersion": "v1.34.2"}
+    try:
+        assert "created" in as_node(joined, "pi-08", "create", "-f", "-", given=json.dumps(node))
+        assert '"kubeletVersion":"v1.34.2"' in says_of_itself(joined, "pi-08", {"status": {"nodeInfo": info}})
+        refusal = "does not take back that its kubelet has registered"
+        blank = {"op": "replace", "path": "/status/nodeInfo/kubeletVersion", "value": ""}
+        until(lambda: refusal in says_of_itself(joined, "pi-08", [blank], kind="json-patch+json"), "not in force")
+        for gone in ({"nodeInfo": None}, {"nodeInfo": {"kubeletVersion": None}}, None):
+            assert refusal in says_of_itself(joined, "pi-08", {"status": gone})
+
+        def written_whole() -> str:
+            found = json.loads(kubectl(joined, "get", "node", "pi-08", "-o", "json"))
+            return says_of_itself(joined, "pi-08", {**found, "status": {}}, "PUT", "json")
+
+        # a controller may have been faster with a taint
+        until(lambda: refusal in written_whole(), "whole objects are another way")
+        assert "forbidden" in as_node(joined, "pi-08", "delete", "node", "pi-08").lower()
+        with pytest.raises(JoinError, match=r"pi-08 .* it has joined before"):
+            cluster_token(joined.server, "pi-08", operator(joined))
+        newer = {"status": {"nodeInfo": {"kubeletVersion": "v1.34.3"}}}
+        assert '"kubeletVersion":"v1.34.3"' in says_of_itself(joined, "pi-08", newer), "an upgrade is told"
+    finally:
+        kubectl(joined, "delete", "node", "pi-08", "--ignore-not-found")
 
 
 def test_a_node_that_left_renews_nothing_and_does_not_come_back(joined: StandaloneCluster) -> None:
@@ -234,11 +265,16 @@ def test_a_node_that_left_renews_nothing_and_does_not_come_back(joined: Standalo
         # its object is there yet, as where nobody may delete it
         kubectl(joined, "create", "-f", "-", given=registers[left])
         assert refusal in as_node(joined, left, "annotate", "node", left, "still=here")
-        assert refusal in says_of_itself(joined, left)
+        assert refusal in says_of_itself(joined, left, RUNNING)
         kubectl(joined, "delete", "node", left)
+        # what it may yet: read what every node may, and no Secret, as it has no pods
+        kubectl(joined, "create", "secret", "generic", "of-a-pod")
+        assert "forbidden" in as_node(joined, left, "get", "secret", "of-a-pod").lower()
+        assert "kubernetes" in as_node(joined, left, "get", "services")
+        kubectl(joined, "delete", "secret", "of-a-pod")
         # who stays is a node, and renews its certificate without anybody
         assert "created" in as_node(joined, stays, "create", "-f", "-", given=registers[stays])
-        assert '"phase":"Running"' in says_of_itself(joined, stays)
+        assert '"phase":"Running"' in says_of_itself(joined, stays, RUNNING)
         assert "created" in asks(joined, stays)
         until(lambda: "certificate" in status(joined, f"renewal-of-{stays}"), "nobody renews it")
         kubectl(joined, "delete", "node", stays)

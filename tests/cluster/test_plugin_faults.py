@@ -10,13 +10,13 @@ from typing import Any
 
 import grpc
 import pytest
+from doubles.faults import PASSING_FAULTS, Fault, FaultProxy, Request, Seeded, too_many
+from doubles.plugin_engine import Client, started
 
 from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.lab.cluster.standalone import StandaloneCluster
-from pinion.lab.faults import PASSING_FAULTS, Fault, FaultProxy, Request, Seeded, too_many
 from pinion.lab.kubernetes_plugin.plugin import KubernetesPlugin
 from pinion.lab.state import cache_root
-from pinion.provider.plugin.testing import Client, started
 from pinion.provider.plugin.values import decode
 
 CONFIG, ACCOUNT = "kubernetes:core/v1:ConfigMap", "kubernetes:core/v1:ServiceAccount"

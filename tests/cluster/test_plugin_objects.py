@@ -8,13 +8,13 @@ from typing import Any
 
 import grpc
 import pytest
+from doubles.plugin_engine import Client, started
 
 from cluster.by_hand import change_by_hand
 from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.lab.cluster.standalone import StandaloneCluster
 from pinion.lab.kubernetes_plugin.plugin import TOKENS, KubernetesPlugin
 from pinion.provider.plugin import UNKNOWN, Secret
-from pinion.provider.plugin.testing import Client, started
 from pinion.provider.plugin.values import decode
 
 CONFIG, SECRET = "kubernetes:core/v1:ConfigMap", "kubernetes:core/v1:Secret"

@@ -7,10 +7,10 @@ from typing import Any
 
 import grpc
 import pytest
+from doubles.plugin_engine import Client
 
 from cluster.by_hand import change_by_hand
 from pinion.drivers.cluster import ClusterClient, kind_of
-from pinion.provider.plugin.testing import Client
 from pinion.provider.plugin.values import decode
 
 PATCH, NODE = "kubernetes:core/v1:NodePatch", kind_of("Node")

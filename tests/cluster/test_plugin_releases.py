@@ -18,6 +18,7 @@ from typing import Any
 import grpc
 import psutil
 import pytest
+from doubles.plugin_engine import Client, RecordingEngine, partial_of
 from pulumi.runtime.proto import provider_pb2_grpc
 from thoroughness import points
 
@@ -26,7 +27,6 @@ from pinion.drivers.cluster import ClusterClient, kind_of
 from pinion.lab.cluster.standalone import StandaloneCluster
 from pinion.lab.state import cache_root
 from pinion.provider.plugin import Secret
-from pinion.provider.plugin.testing import Client, RecordingEngine, partial_of
 from pinion.provider.plugin.values import decode
 
 RELEASE, CONFIG, DEPLOYMENT = "kubernetes:helm.sh/v3:Release", kind_of("ConfigMap"), kind_of("Deployment")

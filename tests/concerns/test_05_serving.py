@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from concurrent.futures import ThreadPoolExecutor
 
+from lab.draining import answers_and_refuses
 from lab.serving_rack import CONCERNS, PORT, reference, until
 
 from concerns.rack import ConcernsRack
@@ -67,26 +67,12 @@ def test_the_engine_runs_behind_its_fences(rack: ConcernsRack) -> None:
     assert rack.key.stat().st_mode & 0o777 == 0o600
 
 
-def test_stopped_it_lets_nobody_new_in_and_finishes_its_answer(rack: ConcernsRack) -> None:
-    """As before a reboot. The engine is frozen while it answers, so that the answer lasts."""
+def test_stopped_under_requests_it_answers_those_and_refuses_others(rack: ConcernsRack) -> None:
+    """As before a reboot, and as a pod does (tests/lab/test_edge_cluster.py)."""
     process = rack.process("pi-01")
     assert process, "it serves"
-    new = f"curl --silent --output /dev/null --max-time 5 {rack.url('pi-01', '/health')}; echo $?"
-    rack.on("pi-01", f"kill -STOP {process}")
-    try:
-        with ThreadPoolExecutor() as pool:
-            answer = pool.submit(rack.completion, "mgmt-1", "pi-01")
-            until(lambda: rack.on("pi-01", "ss -Htn state established sport = :8080") != "", "it is asked", rack)
-            rack.on("pi-01", f"systemctl --no-block restart {SERVICE}")
-            until(lambda: rack.on("pi-02", new).strip() == "7", "who comes now is refused at once", rack)
-            assert rack.on("pi-01", new).strip() == "7", "on the Pi itself too"
-            rack.on("pi-01", f"kill -CONT {process}")
-            assert answer.result()["tokens"] == reference(rack)["tokens"]
-    finally:
-        rack.on("pi-01", f"kill -CONT {process} 2>/dev/null; true")
-    until(lambda: rack.serves("pi-01"), "it serves again", rack)
-    assert rack.process("pi-01") != process
-    assert "pinion_drain" not in rack.on("pi-01", "nft list tables")
+    answers_and_refuses(rack, "pi-01", process, f"systemctl restart {SERVICE}")
+    assert rack.process("pi-01") not in {0, process}
 
 
 def test_one_that_hangs_is_restarted(rack: ConcernsRack) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pinion.drivers.switch import MemorySwitch, SwitchDiff, SwitchDriver, SwitchState
+from doubles.switch import MemorySwitch
+
+from pinion.drivers.switch import SwitchDiff, SwitchDriver, SwitchState
 from pinion.plan.model import SwitchPlan
 from pinion.provider.main import PinionPlugin
 from pinion.provider.plugin import serve

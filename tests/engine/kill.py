@@ -32,13 +32,13 @@ from typing import Final, Literal, TypeAlias
 
 import grpc
 import psutil
+from doubles.plugin_engine import Client, RecordingEngine
 from engine.netbox_server import Server
 from engine.stack import STACK, Stack, providers_of
 from pulumi.runtime.proto import provider_pb2_grpc
 
 from pinion.drivers.netbox.kinds import CUSTOM_FIELDS, KINDS
 from pinion.drivers.netbox.plain import natural_keys, plain_record
-from pinion.provider.plugin.testing import Client, RecordingEngine
 
 Victim: TypeAlias = Literal["engine", "provider"]
 Moment: TypeAlias = Literal["before", "after"]

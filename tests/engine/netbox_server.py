@@ -16,9 +16,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, Final
 from urllib.parse import parse_qsl, urlsplit
 
+from doubles.netbox_store import MemoryStore
+
 from pinion.drivers.netbox.errors import BulkRefusedError, ChangedError, NetBoxError
 from pinion.drivers.netbox.kinds import KINDS, Kind
-from pinion.drivers.netbox.memory import MemoryStore
 
 TOKEN: Final = "nbt_enginetest01.0123456789abcdef0123456789abcdef01234567"
 _BY_PATH: Final[dict[str, Kind]] = {kind.path: kind for kind in KINDS}

@@ -10,6 +10,8 @@ from typing import Any
 
 import grpc
 import pytest
+from doubles.faults import Fault, FaultProxy, Request, Script, Seeded, too_many
+from doubles.plugin_engine import partial_of
 from engine.conftest import small
 from engine.kill import LoneProvider, doubles, lone_provider
 from engine.netbox_server import TOKEN, Server
@@ -17,12 +19,10 @@ from engine.stack import Stack
 from thoroughness import points
 
 from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
-from pinion.lab.faults import Fault, FaultProxy, Request, Script, Seeded, too_many
 from pinion.plan import Plan
 from pinion.provider import main as provider
 from pinion.provider.netbox import IDENTITIES
 from pinion.provider.plugin import Value
-from pinion.provider.plugin.testing import partial_of
 from pinion.provider.plugin.values import decode
 from pinion.provider.shape import Shape
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import grpc
 import pytest
+from doubles.netbox_store import MemoryStore
 from engine.conftest import small
 from engine.kill import LoneProvider, Point, doubles, killed_run, lone_provider, seeded_points, trap
 from engine.netbox_server import TOKEN, Server
@@ -15,7 +16,6 @@ from thoroughness import points
 
 from pinion.bringup.stack import up
 from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
-from pinion.drivers.netbox.memory import MemoryStore
 from pinion.plan import Plan
 from pinion.provider import main as provider
 from pinion.provider.netbox import IDENTITIES

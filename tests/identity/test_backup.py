@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import os
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from power_cut import cut
 from unit.hosts.sites import LAB, planned
 
 from pinion.bringup.authority_host import fetch_database, place_database
@@ -27,6 +29,7 @@ from pinion.drivers.identity.authority import Authority
 from pinion.drivers.identity.backup import collect, keep, put_back, read
 from pinion.drivers.identity.issuers import issuer
 from pinion.drivers.identity.place import AuthorityError
+from pinion.drivers.identity.sealing import passphrase_in, seal
 from pinion.plan.model import AuthorityPlan
 
 from .conftest import DOMAIN, LIFETIME, NETWORKS, Host, StepCa
@@ -34,6 +37,7 @@ from .test_thief import Thief
 
 NOBODY = Login(None, None)
 MGMT = next(host for host in planned(LAB).hosts if host.name == "mgmt-1")
+PASSPHRASE = b"correct horse battery staple"
 YESTERDAY = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 
@@ -95,11 +99,11 @@ class Site:
     def back_up(self, path: Path) -> None:
         """As `pinion identity backup`."""
         database = fetch_database(MGMT, NOBODY, self.run, str(self.data))
-        keep(collect(self.authority, "rack", database, YESTERDAY), path)
+        keep(collect(self.authority, "rack", database, YESTERDAY), path, PASSPHRASE)
 
     def restore(self, path: Path) -> bool:
         """As `pinion identity restore`."""
-        found = read(path, "rack")
+        found = read(path, "rack", PASSPHRASE)
         anew = put_back(self.authority, found)
         another_token_key(self.authority, self.stated, self.converge)
         place_database(MGMT, NOBODY, found.database, self.run, str(self.data))
@@ -180,7 +184,7 @@ def test_a_restore_that_is_killed_while_step_ca_is_stopped_goes_on(site: Site, t
     mv.write_text('#!/bin/bash\nif test "$1" = .restored/db; then kill -HUP $PPID; exit 1; fi\nexec /bin/mv "$@"\n')
     mv.chmod(0o755)
     with pytest.raises(HostRefusedError):
-        place_database(MGMT, NOBODY, read(file, "rack").database, site.run, str(site.data))
+        place_database(MGMT, NOBODY, read(file, "rack", PASSPHRASE).database, site.run, str(site.data))
     assert site.asked[-2:] == ["stop", "start"], "it is started whatever ended the command"
     mv.unlink()
     assert site.restore(file) is False
@@ -232,7 +236,7 @@ def test_no_backup_goes_into_a_git_work_tree(tmp_path: Path) -> None:
     (tmp_path / "tree" / "deep").mkdir()
     file = tmp_path / "tree" / "deep" / "rack"
     with pytest.raises(AuthorityError, match="is in the git work tree"):
-        keep(collect(authority, "rack", b"", YESTERDAY), file)
+        keep(collect(authority, "rack", b"", YESTERDAY), file, PASSPHRASE)
     assert not file.exists()
 
 
@@ -240,20 +244,75 @@ def test_what_is_torn_changed_or_another_sites_is_refused(tmp_path: Path) -> Non
     authority = Authority(tmp_path / "authority")
     authority.make("rack", DOMAIN, NETWORKS)
     file = tmp_path / "backup"
-    keep(collect(authority, "rack", b"database", YESTERDAY), file)
+    keep(collect(authority, "rack", b"database", YESTERDAY), file, PASSPHRASE)
     whole = file.read_bytes()
-    assert read(file, "rack").database == b"database"
+    assert read(file, "rack", PASSPHRASE).database == b"database"
     with pytest.raises(AuthorityError, match="of the site rack, and not of lab"):
-        read(file, "lab")
-    for torn in (b"", whole[:700], whole[: len(whole) // 2], b"x" * 2048):
+        read(file, "lab", PASSPHRASE)
+    for torn in (b"", whole[:40], whole[: len(whole) // 2], whole + b"x", b"x" * 2048, authority.folder.name.encode()):
         file.write_bytes(torn)
-        with pytest.raises(AuthorityError, match=r"is no backup|is damaged"):
-            read(file, "rack")
-    file.write_bytes(whole.replace(b"database\0", b"datAbase\0"))
-    with pytest.raises(AuthorityError, match="is damaged"):
-        read(file, "rack")
+        with pytest.raises(AuthorityError, match="cannot be opened: "):
+            read(file, "rack", PASSPHRASE)
+    for at in (10, 50, len(whole) // 2, len(whole) - 3):
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(AuthorityError, match="cannot be opened: "):
+            read(file, "rack", PASSPHRASE)
+    file.write_bytes(seal(b"x" * 2048, PASSPHRASE))
+    with pytest.raises(AuthorityError, match="is no backup of an authority"):
+        read(file, "rack", PASSPHRASE)
     with pytest.raises(AuthorityError, match="No such file"):
-        read(tmp_path / "nowhere", "rack")
+        read(tmp_path / "nowhere", "rack", PASSPHRASE)
+
+
+def test_who_has_the_file_and_not_the_passphrase_has_nothing(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    authority.make("rack", DOMAIN, NETWORKS)
+    file, again = tmp_path / "backup", tmp_path / "again"
+    kept = collect(authority, "rack", b"database", YESTERDAY)
+    keep(kept, file, PASSPHRASE)
+    keep(kept, again, PASSPHRASE)
+    for plain in (b"database", b"root.key", b"PRIVATE KEY", base64.b64encode(b"PRIVATE KEY")[4:-4], PASSPHRASE):
+        assert plain not in file.read_bytes()
+    assert file.read_bytes().split(b"\n")[1] != again.read_bytes().split(b"\n")[1], "a salt of its own"
+    with pytest.raises(AuthorityError, match="another passphrase"):
+        read(file, "rack", PASSPHRASE + b"s")
+    assert read(file, "rack", PASSPHRASE).files == kept.files
+
+
+def test_killed_while_it_is_written_a_backup_is_the_old_one_or_the_new(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    authority.make("rack", DOMAIN, NETWORKS)
+    folder, scratch = tmp_path / "safe", tmp_path / "scratch"
+    folder.mkdir()
+    scratch.mkdir()
+    file = folder / "rack"
+    old, new = (collect(authority, "rack", database, YESTERDAY) for database in (b"old", b"new"))
+    keep(old, file, PASSPHRASE)
+    at, seen = 0, set()
+    while cut(lambda: keep(new, file, PASSPHRASE), folder, at, scratch):
+        seen.add(read(file, "rack", PASSPHRASE).database)
+        keep(old, file, PASSPHRASE)
+        assert [path.name for path in folder.iterdir()] == ["rack"], f"cut at {at}: nothing half written is left"
+        at += 1
+    assert at > 1, "steps were counted"
+    assert seen == {b"old"}
+    assert read(file, "rack", PASSPHRASE).database == b"new"
+
+
+def test_a_passphrase_is_long_and_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "passphrase"
+    path.touch(mode=0o600)
+    path.write_bytes(PASSPHRASE + b"\n")
+    assert passphrase_in(path) == PASSPHRASE
+    path.write_bytes(b"0123456789abcd\n")
+    with pytest.raises(AuthorityError, match="14 characters, and 15 are the least"):
+        passphrase_in(path)
+    path.write_bytes(PASSPHRASE)
+    path.chmod(0o640)
+    with pytest.raises(AuthorityError, match="others may read"):
+        passphrase_in(path)
+    with pytest.raises(AuthorityError, match="No such file"):
+        passphrase_in(tmp_path / "nowhere")
 
 
 def test_a_host_without_a_database_says_so_and_step_ca_is_started_again(site: Site) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from lab.draining import answers_and_refuses
 from lab.hosts_rack import REPOSITORY, kill_tree
 from lab.serving_rack import ServingRack, reference, until
 from lab.small_rack import GPU
@@ -236,6 +237,14 @@ def test_the_store_has_the_pod_start_anew(rack: JoiningRack) -> None:
     rack.on("pi-02", f"systemctl try-restart {SERVICE}")
     assert rack.serves("pi-02")
     assert rack.engine("pi-02") != before
+
+
+@pytest.mark.parametrize("taken_away", [f"systemctl restart {SERVICE}", "systemctl reboot"])
+def test_taken_away_under_requests_it_answers_those_and_refuses_others(rack: JoiningRack, taken_away: str) -> None:
+    """As a runtime of systemd's does (tests/concerns/test_05_serving.py)."""
+    before = rack.engine("pi-01")
+    answers_and_refuses(rack, "pi-01", before, taken_away)
+    assert rack.engine("pi-01") != before
 
 
 def test_a_node_that_lost_its_certificate_is_let_in_again_when_the_operator_says_so(rack: JoiningRack) -> None:

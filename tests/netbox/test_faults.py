@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from doubles.faults import PASSING_FAULTS, BadCertificate, Fault, FaultProxy, Script, Seeded, too_many
 from netbox_contract.samples import Sample
 from thoroughness import points
 
 from pinion.drivers.netbox import DeniedError, NetBoxDriver, UnreachableError
 from pinion.drivers.netbox.kinds import MARK, PREFIX, SUPPORTED, VLAN
-from pinion.lab.faults import PASSING_FAULTS, BadCertificate, Fault, FaultProxy, Script, Seeded, too_many
 
 pytestmark = pytest.mark.netbox
 

@@ -240,7 +240,7 @@ def test_a_cable_that_lost_an_end_is_mended(driver: NetBoxDriver, sample: Sample
     read = driver.devices.read(f"{sample.name}/pi-01")
     assert read is not None
     assert read.record.interfaces[0].cable is None
-    driver.devices.apply_many([sample.switch(), sample.pi()])
+    driver.devices.lists.apply([sample.switch(), sample.pi()])
     assert driver.devices.apply(sample.pi()).observed.record == sample.pi()
     assert len(marked(spy, CABLE, f"{sample.name}/device/pi-01/cable/eth0")) == 1
 
@@ -383,7 +383,7 @@ def test_shared_catalogue_objects_are_used_as_found(driver: NetBoxDriver, sample
     hand.delete(MANUFACTURER, [identity(maker)], ["*"])
 
 
-# --- delete and undo --------------------------------------------------------------------------------------------------------
+# --- delete ---------------------------------------------------------------------------------------------------------------
 
 
 def test_delete_leaves_nothing_and_twice_is_fine(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
@@ -440,18 +440,6 @@ def test_a_strangers_address_keeps_the_device(driver: NetBoxDriver, sample: Samp
     hand.delete(IP_ADDRESS, [identity(stranger)], ["*"])
 
 
-def test_undo_takes_an_apply_back(driver: NetBoxDriver, sample: Sample, spy: Spy) -> None:
-    sample.make(driver)
-    made = driver.devices.apply(sample.pi())
-    driver.devices.undo(made)
-    assert driver.devices.read(sample.pi().key) is None
-    changed = driver.vlans.apply(sample.vlan(description="other", ranges=[]))
-    driver.vlans.undo(changed)
-    read = driver.vlans.read(sample.vlan().key)
-    assert read is not None
-    assert read.record == sample.vlan()
-
-
 # --- errors by object -------------------------------------------------------------------------------------------------------
 
 
@@ -461,7 +449,7 @@ def test_one_bad_unit_does_not_stop_the_others(driver: NetBoxDriver, sample: Sam
     hand.update(VLAN_GROUP, [{"id": identity(group), "description": "x"}], ["*"])
     good, other = sample.vlan(), VlanRecord(site=sample.name, name="control", vid=100)
     bad = VlanRecord(site=sample.name, name="bad", vid=102, prefixes=(Prefix(prefix=good.prefixes[0].prefix),))
-    results = driver.vlans.apply_many([good, bad, other])
+    results = driver.vlans.lists.apply([good, bad, other])
     assert [isinstance(one, ExistsError | RefusedError) for one in results] == [False, True, False]
     assert sample.name in str(results[1]) or good.prefixes[0].prefix in str(results[1])
     driver.vlans.delete(bad.key)

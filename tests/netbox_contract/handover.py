@@ -27,7 +27,6 @@ from pinion.drivers.netbox.kinds import (
     RACK,
     VLAN,
     VLAN_GROUP,
-    Kind,
 )
 from pinion.drivers.netbox.matching import is_adopted
 from pinion.drivers.netbox.plain import mark_of, plain_record
@@ -59,7 +58,7 @@ def ids(spy: Spy, unit: str) -> dict[str, int]:
 def bring(units_of: UnitDriver[D], units: list[D], order: str) -> None:
     """Have the driver of one kind of unit apply *units* in *order*."""
     if order == "together":
-        for result in units_of.apply_many(units):
+        for result in units_of.lists.apply(units):
             assert not isinstance(result, Exception), result
     for unit in {"together": [], "one by one": units}.get(order, units[::-1]):
         units_of.apply(unit)
@@ -87,8 +86,8 @@ def renaming(driver: NetBoxDriver, sample: Sample) -> Iterator[Sample]:
     yield sample
     if "PINION_TEST_NETBOX" not in os.environ:
         return
-    driver.devices.delete_many([f"{sample.name}/{name}" for name in ("pi-a", "pi-b", "tor-a")])
-    driver.vlans.delete_many([f"{sample.name}/{name}" for name in ("edge-ai", "third")])
+    driver.devices.lists.delete([f"{sample.name}/{name}" for name in ("pi-a", "pi-b", "tor-a")])
+    driver.vlans.lists.delete([f"{sample.name}/{name}" for name in ("edge-ai", "third")])
 
 
 # --- why room has to be made --------------------------------------------------------------------------------------------
@@ -210,7 +209,7 @@ def test_three_vlans_pass_their_ids_round(driver: NetBoxDriver, renaming: Sample
         ranges = [{"name": "pis", "start": f"{host}100/24", "end": f"{host}199/24"}]
         return renaming.vlan(name, vids[place], prefixes=[{"prefix": networks[place]}], ranges=ranges)
 
-    driver.vlans.apply_many([vlan(name, place) for place, name in enumerate(names)])
+    driver.vlans.lists.apply([vlan(name, place) for place, name in enumerate(names)])
     new = [vlan(name, (place + 1) % 3) for place, name in enumerate(names)]
     bring(driver.vlans, new, order)
     are_as_wanted(driver, driver.vlans, new)
@@ -230,7 +229,7 @@ def test_a_new_vlan_takes_the_vid_that_another_gives_up(
 
 def test_two_units_that_want_one_prefix_are_refused(driver: NetBoxDriver, renaming: Sample) -> None:
     thief = VlanRecord(site=renaming.name, name="third", vid=102, prefixes=renaming.vlan().prefixes)
-    _, refused = driver.vlans.apply_many([renaming.vlan(), thief])
+    _, refused = driver.vlans.lists.apply([renaming.vlan(), thief])
     assert isinstance(refused, ExistsError)
     assert refused.reason == f"VLAN {renaming.name}/edge wants it, too"
     are_as_wanted(driver, driver.vlans, [renaming.vlan()])
@@ -424,16 +423,3 @@ def test_a_strangers_cable_is_not_taken(driver: NetBoxDriver, renaming: Sample, 
     with pytest.raises(ExistsError, match="one of its ports is taken by"):
         driver.devices.apply(renaming.pi(3, cable=renaming.pi(2).interfaces[0].cable))
     hand.delete(CABLE, [identity(cable)], ["*"])
-
-
-def test_a_rename_can_be_undone(driver: NetBoxDriver, renaming: Sample, spy: Spy) -> None:
-    marks = {kind: _marks(spy, kind, renaming) for kind in (VLAN, PREFIX, IP_RANGE, DEVICE, INTERFACE, IP_ADDRESS)}
-    driver.vlans.undo(driver.vlans.apply(renaming.vlan("edge-ai")))
-    driver.devices.undo(driver.devices.apply(named(renaming.pi(), "pi-a")))
-    assert {kind: _marks(spy, kind, renaming) for kind in marks} == marks
-    are_as_wanted(driver, driver.vlans, [renaming.vlan()])
-    are_as_wanted(driver, driver.devices, [renaming.pi(), renaming.pi(2)])
-
-
-def _marks(spy: Spy, kind: Kind, sample: Sample) -> dict[int, str | None]:
-    return {identity(one): mark_of(one) for one in spy.find(kind, {}, f"cf_{MARK}__isw", [f"{sample.name}/"])}

@@ -104,13 +104,13 @@ class Sample:
         """The site, its VLAN, its switch and some Pis in NetBox."""
         driver.sites.apply(self.site())
         driver.vlans.apply(self.vlan())
-        results = driver.devices.apply_many([self.switch(max(4, pis)), *(self.pi(n) for n in range(1, pis + 1))])
+        results = driver.devices.lists.apply([self.switch(max(4, pis)), *(self.pi(n) for n in range(1, pis + 1))])
         for result in results:
             if isinstance(result, Exception):
                 raise result
 
     def clear(self, driver: NetBoxDriver) -> None:
         """Everything of the site out of NetBox again."""
-        driver.devices.delete_many([f"{self.name}/tor-1", *(f"{self.name}/pi-{n:02d}" for n in range(1, 9))])
-        driver.vlans.delete_many([f"{self.name}/edge", f"{self.name}/control", f"{self.name}/bad"])
+        driver.devices.lists.delete([f"{self.name}/tor-1", *(f"{self.name}/pi-{n:02d}" for n in range(1, 9))])
+        driver.vlans.lists.delete([f"{self.name}/edge", f"{self.name}/control", f"{self.name}/bad"])
         driver.sites.delete(self.name)

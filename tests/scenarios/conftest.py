@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from scenarios.command_lines import collected
-from scenarios.rack import REPOSITORY, Rack, write_project
-
-
-def sweep() -> None:
-    """Take down instances whose test run died without doing so."""
-    state = Path(os.environ.get("PINION_STATE", "/var/lib/pinion"))
-    for folder in state.glob("t[0-9]*") if state.is_dir() else ():
-        if re.fullmatch(r"t\d+", folder.name) and not psutil.pid_exists(int(folder.name[1:])):
-            subprocess.run(
-                [str(REPOSITORY / "bin/pinion-env"), "pinion", "lab", "down", "--instance", folder.name, "--purge"],
-                check=False,
-                timeout=300,
-            )
+from scenarios.rack import Rack, sweep, write_project
 
 
 @pytest.fixture(scope="package")

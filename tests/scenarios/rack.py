@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import requests
 
 from pinion.lab import namespaces
@@ -165,21 +166,35 @@ class Rack:
         self.site_file.write_text(text.replace(before, after))
 
 
-def write_project(root: Path) -> None:
+def write_project(root: Path, site: str = SITE, network: str = "10.78.", pis: str = PIS) -> Path:
     """A project folder of the tests' own: parts of the repository by link, the lab's site file with another name and other addresses,
-    and fewer Pis."""
+    and fewer Pis. Its site file."""
     for part in PARTS:
         if (REPOSITORY / part).exists():
             (root / part).symlink_to(REPOSITORY / part)
     stated = (REPOSITORY / "inventories/lab/site.yml").read_text()
-    changed = re.sub(r"^site: lab$", f"site: {SITE}", stated, flags=re.MULTILINE).replace("10.77.", "10.78.")
+    changed = re.sub(r"^site: lab$", f"site: {site}", stated, flags=re.MULTILINE).replace("10.77.", network)
     # half of the lab's Pis: each takes its share of every step, and two are enough for a canary and the rest
-    changed = changed.replace("numbers: 1-4", PIS)
-    assert f"site: {SITE}" in changed
-    assert PIS in changed
-    target = root / "inventories" / SITE / "site.yml"
+    changed = changed.replace("numbers: 1-4", pis)
+    assert f"site: {site}" in changed
+    assert pis in changed
+    target = root / "inventories" / site / "site.yml"
     target.parent.mkdir(parents=True)
     target.write_text(changed)
     state = root / ".pulumi-state"
     state.mkdir(mode=0o700)
     (state / "passphrase").write_text(secrets.token_hex(16))
+    return target
+
+
+def sweep(before: str = "t") -> None:
+    """Take down instances, called *before* and a process id, whose test run died without doing so."""
+    state = Path(os.environ.get("PINION_STATE", "/var/lib/pinion"))
+    for folder in state.iterdir() if state.is_dir() else ():
+        found = re.fullmatch(rf"{before}(\d+)", folder.name)
+        if found and not psutil.pid_exists(int(found[1])):
+            subprocess.run(
+                [str(REPOSITORY / "bin/pinion-env"), "pinion", "lab", "down", "--instance", folder.name, "--purge"],
+                check=False,
+                timeout=300,
+            )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from pinion.drivers.hosts.inventory import Login, ssh_options
 from pinion.drivers.hosts.reaching import explain
@@ -15,6 +17,7 @@ _CONNECT_SECONDS = 10
 _NO_LOGIN = 255
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+Answer = TypeVar("Answer")
 
 
 class UnreachedError(Exception):
@@ -47,3 +50,16 @@ def on(
         words = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
         raise HostRefusedError(f"{host.name}: {words[-1]}")
     return done.stdout
+
+
+def ask_each(hosts: Sequence[HostPlan], question: Callable[[HostPlan], Answer]) -> dict[str, Answer | str]:
+    """What each of *hosts* answers, by name, all asked at the same time; a text says why one could not be asked."""
+
+    def ask(host: HostPlan) -> Answer | str:
+        try:
+            return question(host)
+        except (UnreachedError, HostRefusedError) as error:
+            return str(error)
+
+    with ThreadPoolExecutor(max_workers=min(len(hosts), 32) or 1) as pool:
+        return dict(zip((host.name for host in hosts), pool.map(ask, hosts), strict=True))

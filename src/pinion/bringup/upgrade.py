@@ -1,4 +1,4 @@
-"""Newer packages for hosts, in waves: each drained first, rebooted where that is needed, proved afterwards, back in the cluster only then.
+"""Newer packages for hosts.
 
 What a host is told is the program `pinion.services.node_programs.upgrade`, which is sent and not left there. A run may be killed at any
 moment and run again: the host goes on by itself with what it has begun, and the next run finishes it.
@@ -9,18 +9,15 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pinion.bringup.cluster_node import ClusterNodeError
-from pinion.bringup.host_shell import HostRefusedError, Run, UnreachedError, on
-from pinion.bringup.reboot import Reboots
-from pinion.drivers.hosts.answers import HostResult
+from pinion.bringup.host_shell import HostRefusedError, Run, on
+from pinion.bringup.maintenance import Maintenance, Worked
 from pinion.drivers.hosts.inventory import Login
 from pinion.plan.model import HostPlan
 
@@ -69,12 +66,12 @@ class Upgraded(BaseModel):
 class Request:
     """What hosts are asked for: the *run*'s name, and with *back* to be what they were before it.
 
-    *kubernetes*: the minor version of the API server, as "1.34", which a kubelet may not pass; None when there is none.
+    *newest*: for packages that may not pass something else, the minor version that they may have, as "1.34"; None where it is not known.
     *one_way*: also packages without a way back.
     """
 
     run: str
-    kubernetes: str | None = None
+    newest: Mapping[str, str | None] = field(default_factory=dict)
     one_way: bool = False
     back: bool = False
 
@@ -85,12 +82,11 @@ class Request:
 
     def as_json(self) -> str:
         """As the program on the host reads it."""
-        newest = dict.fromkeys(KUBERNETES_PACKAGES, self.kubernetes) if self.kubernetes else {}
-        return json.dumps({"run": self.run, "newest": newest, "one_way": self.one_way})
+        return json.dumps({"run": self.run, "newest": dict(self.newest), "one_way": self.one_way})
 
 
 class Packages(Protocol):
-    """What an upgrade needs of hosts, beside what `pinion.bringup.reboot.Means` is."""
+    """What an upgrade needs of hosts, beside what `pinion.bringup.maintenance.Means` is."""
 
     def pending(self, host: HostPlan, request: Request) -> Upgraded:
         """What *host* would bring. Raises `UnreachedError`, `HostRefusedError`."""
@@ -124,62 +120,32 @@ class RemotePackages:
             raise HostRefusedError(f"{host.name}: the upgrade ended without an answer: {said[-300:]!r}") from None
 
 
-def survey(hosts: Sequence[HostPlan], packages: Packages, request: Request) -> dict[str, Upgraded | str]:
-    """What each of *hosts* would bring, by name; a text says why one could not be asked."""
-
-    def ask(host: HostPlan) -> Upgraded | str:
-        try:
-            return packages.pending(host, request)
-        except (UnreachedError, HostRefusedError) as error:
-            return str(error)
-
-    with ThreadPoolExecutor(max_workers=min(len(hosts), 32) or 1) as pool:
-        return dict(zip((host.name for host in hosts), pool.map(ask, hosts), strict=True))
-
-
 @dataclass
 class Upgrades:
-    """Upgrades hosts, a wave at a time; with `Reboots.verify` its `wave` is what `pinion.bringup.rollout.roll_out` asks for.
+    """The upgrade of one host as `pinion.bringup.maintenance.Work`.
 
-    *reboots* drains, reboots, proves and lets go. *reboot* false: a host that should be rebooted only says so. *done*: what each host did.
+    *reboot* false: a host that should be rebooted only says so. *done*: what each host did.
     """
 
-    reboots: Reboots
+    maintenance: Maintenance
     packages: Packages
     request: Request
     reboot: bool = True
     done: dict[str, Upgraded] = field(default_factory=dict)
 
-    def wave(self, names: Sequence[str]) -> Mapping[str, HostResult]:
-        """Drain, upgrade and reboot *names*, all at the same time; an error where one could not."""
-        with ThreadPoolExecutor(max_workers=len(names)) as pool:
-            return dict(zip(names, pool.map(self._one, names), strict=True))
-
-    def _one(self, name: str) -> HostResult:
-        host, means, tell = self.reboots.hosts[name], self.reboots.means, self.reboots.tell
-        changes: list[Mapping[str, str]] = []
-        try:
-            if self.reboots.drain and (said := means.hold(name)) is not None:
-                tell(f"{name}: {said}")
-            before = means.look(host)
-            done = self.done[name] = self.packages.change(host, self.request)
-            changes += [
-                {"concern": "", "kind": "package", "subject": each.name, "before": each.before, "after": each.after}
-                for each in done.packages
-            ]
-            tell(f"{name}: {len(done.packages)} packages changed")
-            reasons = [*means.look(host).reasons]
-            if done.stale:
-                reasons.append(f"programs with replaced files: {', '.join(done.stale)}")
-            if reasons and self.reboot:
-                tell(f"{name}: is rebooted for {'; '.join(reasons)}")
-                after = self.reboots.boot(host, before)
-                changes.append(
-                    {"concern": "", "kind": "reboot", "subject": name, "before": before.boot, "after": after.boot}
-                )
-                reasons = [*after.reasons]
-                if reasons:
-                    return HostResult(changes, [f"asks for a reboot again after one, for: {', '.join(reasons)}"])
-        except (UnreachedError, HostRefusedError, ClusterNodeError) as error:
-            return HostResult(changes, [str(error)])
-        return HostResult(changes, reboot=reasons)
+    def one(self, host: HostPlan, worked: Worked) -> None:
+        """Upgrade *host* and reboot it where that is needed. Raises `UnreachedError`, `HostRefusedError`."""
+        means, tell = self.maintenance.means, self.maintenance.tell
+        before = means.look(host)
+        done = self.done[host.name] = self.packages.change(host, self.request)
+        for each in done.packages:
+            worked.changed("package", each.name, each.before, each.after)
+        tell(f"{host.name}: {len(done.packages)} packages changed")
+        reasons = [*means.look(host).reasons]
+        if done.stale:
+            reasons.append(f"programs with replaced files: {', '.join(done.stale)}")
+        if reasons and self.reboot:
+            tell(f"{host.name}: is rebooted for {'; '.join(reasons)}")
+            self.maintenance.boot(host, before, worked)
+        else:
+            worked.reasons = reasons

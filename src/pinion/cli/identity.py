@@ -21,11 +21,20 @@ from pinion.drivers.identity.backup import collect, keep, put_back, read
 from pinion.drivers.identity.issuers import issuer
 from pinion.drivers.identity.place import AuthorityError, folder_of
 from pinion.drivers.identity.revoking import revoke as revoke_serial
+from pinion.drivers.identity.sealing import SHORTEST, passphrase_in
 from pinion.drivers.identity.tokens import ENROLMENT_SECONDS, enrolment
 from pinion.plan import Plan, identity
 from pinion.plan import plan as compile_plan
 from pinion.plan.model import AuthorityPlan
 from pinion.site.find import repository
+
+#: What seals a backup.
+PASSPHRASE = click.option(
+    "--passphrase-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help=f"A file (0600, or a pipe) with the passphrase that opens FILE: {SHORTEST} characters at least.",
+)
 
 
 @click.group("identity", context_settings={"help_option_names": ["-h", "--help"]})
@@ -140,24 +149,29 @@ def revoke(site: str, node: str, serial: str | None, reason: str, as_json: bool)
     raise SystemExit(FINE)
 
 
-@commands.command(epilog="\b\nExample:\n  pinion identity backup dc-rack-12 /safe/dc-rack-12.authority")
+@commands.command(
+    epilog="\b\nExample:\n  pinion identity backup dc-rack-12 /safe/dc-rack-12.authority --passphrase-file /other/passphrase"
+)
 @click.argument("site")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@PASSPHRASE
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def backup(site: str, file: Path, as_json: bool) -> None:
+def backup(site: str, file: Path, passphrase_file: Path, as_json: bool) -> None:
     """Keep SITE's authority in FILE: this machine's folder with its keys, and step-ca's database from the authority's host.
 
-    FILE is a secret (0600), and refused in a git work tree; keep it where root's key would be kept. step-ca is stopped for the moment of
-    the copy. Safe to kill and to run again: FILE is replaced whole.
+    Only the passphrase opens FILE, which is 0600 all the same and refused in a git work tree. Keep the passphrase elsewhere: without it
+    the backup is worth nothing, and who has both can be every host. step-ca is stopped for the moment of the copy. Safe to kill and to run
+    again: FILE is replaced whole.
     """
     _, loaded = load_or_exit(site, as_json=as_json)
     plan = compile_plan(loaded)
     authority = Authority(folder_of(loaded.site, os.environ))
     at = datetime.now(UTC)
     try:
+        passphrase = passphrase_in(passphrase_file)
         host = host_of(plan, _own_host(plan))
         kept = collect(authority, loaded.site, fetch_database(host, login()), at)
-        keep(kept, file)
+        keep(kept, file, passphrase)
     except (AuthorityError, HostRefusedError, UnreachedError, OSError) as error:
         raise _could_not(error) from error
     if as_json:
@@ -166,16 +180,19 @@ def backup(site: str, file: Path, as_json: bool) -> None:
         )
     else:
         click.echo(
-            f"kept: {file}, {len(kept.files)} files and step-ca's database ({len(kept.database)} bytes). It holds the keys"
+            f"kept: {file}, {len(kept.files)} files and step-ca's database ({len(kept.database)} bytes). Only the passphrase opens it"
         )
     raise SystemExit(FINE)
 
 
-@commands.command(epilog="\b\nExample:\n  pinion identity restore dc-rack-12 /safe/dc-rack-12.authority")
+@commands.command(
+    epilog="\b\nExample:\n  pinion identity restore dc-rack-12 /safe/dc-rack-12.authority --passphrase-file /other/passphrase"
+)
 @click.argument("site")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@PASSPHRASE
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def restore(site: str, file: Path, as_json: bool) -> None:
+def restore(site: str, file: Path, passphrase_file: Path, as_json: bool) -> None:
     """Put SITE's authority back from FILE: this machine's folder where it is gone, and step-ca's database on the authority's host.
 
     Who left since the backup stays refused, for that is in step-ca's configuration. What only the database knew, which tokens were used
@@ -189,7 +206,7 @@ def restore(site: str, file: Path, as_json: bool) -> None:
     authority = Authority(folder_of(loaded.site, os.environ))
     try:
         host = host_of(plan, _own_host(plan))
-        found = read(file, loaded.site)
+        found = read(file, loaded.site, passphrase_in(passphrase_file))
         anew = put_back(authority, found)
         another_token_key(authority, stated, telling(repository(), path))
         place_database(host, login(), found.database)

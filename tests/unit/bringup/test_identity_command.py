@@ -21,6 +21,7 @@ from pinion.drivers.identity.backup import read
 from pinion.drivers.identity.place import VARIABLE
 
 LAB = Path(__file__).parents[3] / "inventories/lab/site.yml"
+PASSPHRASE = b"correct horse battery staple"
 AT = datetime(2026, 11, 24, 12, tzinfo=UTC)
 
 
@@ -30,6 +31,15 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(LAB, found)
     monkeypatch.setenv(VARIABLE, str(tmp_path / "authority"))
     return found
+
+
+@pytest.fixture
+def passphrase(tmp_path: Path) -> str:
+    """The option for a file with `PASSPHRASE`."""
+    path = tmp_path / "passphrase"
+    path.touch(mode=0o600)
+    path.write_bytes(PASSPHRASE + b"\n")
+    return f"--passphrase-file={path}"
 
 
 def run(*words: str) -> Result:
@@ -64,12 +74,12 @@ def test_a_host_is_revoked_by_name_and_the_bound_is_said(site: Path, monkeypatch
     assert asked == ["pi-03.lab.internal", "pi-99.lab.internal"], "one that has left the site file too"
 
 
-def test_of_an_authority_that_is_run_elsewhere_a_number_alone_can_be_revoked(site: Path) -> None:
+def test_of_an_authority_that_is_run_elsewhere_a_number_alone_can_be_revoked(site: Path, passphrase: str) -> None:
     elsewhere(site)
     result = run("revoke", str(site), "pi-03")
     assert result.exit_code == 1
     assert "have it refuse pi-03 by name there, or give --serial" in result.output
-    for words in (("backup", str(site), "there"), ("restore", str(site), "there")):
+    for words in (("backup", str(site), "there", passphrase), ("restore", str(site), "there", passphrase)):
         result = run(*words)
         assert result.exit_code == 1
         assert "is run elsewhere, and so is its backup" in result.output
@@ -82,20 +92,22 @@ def test_a_bad_number_and_a_machine_without_the_authority(site: Path) -> None:
     assert "pinion identity init lab" in result.output
 
 
-def test_a_backup_is_one_secret_file(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backup_is_one_file_that_its_passphrase_opens(
+    site: Path, tmp_path: Path, passphrase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert run("init", str(site)).exit_code == 0
     monkeypatch.setattr(command, "fetch_database", lambda host, _: b"database of " + host.name.encode())
     file = tmp_path / "kept"
-    said = json.loads(run("backup", str(site), str(file), "--json").stdout)
+    said = json.loads(run("backup", str(site), str(file), passphrase, "--json").stdout)
     assert (said["site"], said["file"]) == ("lab", str(file))
-    found = read(file, "lab")
+    found = read(file, "lab", PASSPHRASE)
     assert found.database == b"database of mgmt-1"
     assert {"root.key", "intermediate.key", "provisioner.key", "root.crt"} <= set(found.files)
     assert "PRIVATE" not in json.dumps(said)
 
 
 def test_an_authoritys_host_that_is_not_reached_and_a_file_that_is_no_backup(
-    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Path, tmp_path: Path, passphrase: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run("init", str(site)).exit_code == 0
 
@@ -103,16 +115,37 @@ def test_an_authoritys_host_that_is_not_reached_and_a_file_that_is_no_backup(
         raise UnreachedError("mgmt-1 (10.77.99.10): no route to host")
 
     monkeypatch.setattr(command, "fetch_database", unreached)
-    result = run("backup", str(site), str(tmp_path / "kept"))
+    result = run("backup", str(site), str(tmp_path / "kept"), passphrase)
     assert result.exit_code == 2
     assert "no route to host" in result.output
     assert not (tmp_path / "kept").exists()
     (tmp_path / "kept").write_text("half")
     key = (tmp_path / "authority" / "lab" / "provisioner.key").read_text()
-    result = run("restore", str(site), str(tmp_path / "kept"))
+    result = run("restore", str(site), str(tmp_path / "kept"), passphrase)
     assert result.exit_code == 2
-    assert "is no backup of an authority" in result.output
+    assert "kept cannot be opened: it is no sealed file" in result.output
     assert (tmp_path / "authority" / "lab" / "provisioner.key").read_text() == key, "nothing was touched"
+
+
+@pytest.mark.parametrize("word", ["backup", "restore"])
+def test_a_passphrase_is_wanted_before_anything_is_touched(
+    site: Path, tmp_path: Path, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("init", str(site)).exit_code == 0
+    key = (tmp_path / "authority" / "lab" / "provisioner.key").read_text()
+
+    def asked(*_: Any) -> bytes:
+        raise AssertionError("the host is asked for something")
+
+    monkeypatch.setattr(command, "fetch_database", asked)
+    monkeypatch.setattr(command, "place_database", asked)
+    short = tmp_path / "short"
+    short.touch(mode=0o600)
+    result = run(word, str(site), str(tmp_path / "kept"), f"--passphrase-file={short}")
+    assert result.exit_code == 2
+    assert "a passphrase of 0 characters, and 15 are the least" in result.output
+    assert "Missing option '--passphrase-file'" in run(word, str(site), str(tmp_path / "kept")).output
+    assert (tmp_path / "authority" / "lab" / "provisioner.key").read_text() == key
 
 
 @pytest.mark.parametrize("word", ["revoke", "backup", "restore"])

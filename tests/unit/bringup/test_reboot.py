@@ -11,12 +11,13 @@ import pytest
 
 from pinion.bringup import reboot
 from pinion.bringup.cluster_node import ClusterNodeError
-from pinion.bringup.host_shell import HostRefusedError, UnreachedError
-from pinion.bringup.reboot import Reboots, Running, survey
+from pinion.bringup.host_shell import HostRefusedError, UnreachedError, ask_each
+from pinion.bringup.maintenance import Maintenance, Work, Worked
+from pinion.bringup.reboot import Running
 from pinion.bringup.rollout import Rollout, roll_out
 from pinion.checks.hosts import host_checks
 from pinion.checks.model import Finding, Outcome
-from pinion.cli.reboot import refuse_losses
+from pinion.cli.maintenance import refuse_losses
 from pinion.drivers.hosts.inventory import Login
 from pinion.plan import Plan
 from pinion.plan import plan as compile_plan
@@ -101,10 +102,9 @@ def plan() -> Plan:
     return compile_plan(load(site_file("lab")))
 
 
-def reboots(plan: Plan, world: World, *, drain: bool = True, told: list[str] | None = None) -> Reboots:
+def maintenance(plan: Plan, world: World, *, drain: bool = True, told: list[str] | None = None) -> Maintenance:
     """The work in *world*, whose clock is as patient as its sleep is short."""
     hosts = {host.name: host for host in plan.hosts}
-    before = {name: state for name, state in survey(list(hosts.values()), world).items() if isinstance(state, Running)}
     now = 0.0
 
     def sleep(seconds: float) -> None:
@@ -125,13 +125,25 @@ def reboots(plan: Plan, world: World, *, drain: bool = True, told: list[str] | N
         ]
 
     heard = told if told is not None else []
-    return Reboots(hosts, before, world, verify, heard.append, 60, drain, sleep=sleep, clock=lambda: now)
+    return Maintenance(hosts, world, verify, heard.append, 60, drain, sleep=sleep, clock=lambda: now)
+
+
+def rebooting(work: Maintenance) -> Work:
+    """A reboot of each host that answers now."""
+    before = ask_each(list(work.hosts.values()), work.means.look)
+
+    def boot(host: HostPlan, worked: Worked) -> None:
+        state = before[host.name]
+        assert isinstance(state, Running)
+        work.boot(host, state, worked)
+
+    return boot
 
 
 def run(plan: Plan, world: World, *waves: Sequence[str], drain: bool = True) -> Rollout:
     """Reboot *waves* of hosts in *world*."""
-    work = reboots(plan, world, drain=drain)
-    return roll_out([tuple(wave) for wave in waves], work.wave, work.verify)
+    work = maintenance(plan, world, drain=drain)
+    return roll_out([tuple(wave) for wave in waves], work.each(rebooting(work)), work.verify)
 
 
 def test_drained_rebooted_proved_and_let_go_in_this_order(plan: Plan) -> None:
@@ -145,8 +157,8 @@ def test_drained_rebooted_proved_and_let_go_in_this_order(plan: Plan) -> None:
 
 def test_what_would_be_lost_is_known_before_anything_is_touched(plan: Plan) -> None:
     world = World(lost={"pi-02": ("pod a/b: no controller starts it again",)})
-    assert reboots(plan, world).losses(["pi-01", "pi-02"]) == {"pi-02": ("pod a/b: no controller starts it again",)}
-    assert reboots(plan, world, drain=False).losses(["pi-02"]) == {}, "they are cut off, which was said"
+    assert maintenance(plan, world).losses(["pi-01", "pi-02"]) == {"pi-02": ("pod a/b: no controller starts it again",)}
+    assert maintenance(plan, world, drain=False).losses(["pi-02"]) == {}, "they are cut off, which was said"
     assert world.deeds == []
 
 
@@ -165,9 +177,9 @@ def test_a_host_that_is_back_but_not_as_planned_stays_cordoned(plan: Plan) -> No
     assert {stop.host for stop in done.stops} == {"pi-02"}
     assert world.cordoned == {"pi-02"}
     assert done.untouched == ("pi-03",)
-    assert reboots(plan, world).take_up(PIS) == ((), ("pi-02",)), "nor does the next run let it go"
+    assert maintenance(plan, world).take_up(PIS) == ((), ("pi-02",)), "nor does the next run let it go"
     world.unwell = ()
-    assert reboots(plan, world).take_up(PIS) == (("pi-02",), ())
+    assert maintenance(plan, world).take_up(PIS) == (("pi-02",), ())
     assert world.cordoned == set()
 
 
@@ -190,19 +202,19 @@ def test_a_host_whose_pods_cannot_go_is_not_rebooted_unless_they_may_be_cut_off(
 def test_without_draining_a_cluster_that_does_not_answer_stops_nothing_and_is_told(plan: Plan) -> None:
     world = World(no_cluster=True, cordoned={"pi-02"})
     with pytest.raises(ClusterNodeError):
-        reboots(plan, world).take_up(PIS)
+        maintenance(plan, world).take_up(PIS)
     assert "connection refused" in run(plan, world, ["pi-01"]).stops[0].what
     assert world.deeds == []
     told: list[str] = []
-    work = reboots(plan, world, drain=False, told=told)
+    work = maintenance(plan, world, drain=False, told=told)
     assert work.take_up(PIS) == ((), ())
-    assert roll_out([("pi-01",)], work.wave, work.verify).stops == []
+    assert roll_out([("pi-01",)], work.each(rebooting(work)), work.verify).stops == []
     assert world.deeds == ["reboot pi-01"]
     assert [line for line in told if "connection refused" in line] == [
         "no node is uncordoned now: kubectl get nodes: connection refused"
     ] * 2
     world.no_cluster = False
-    assert reboots(plan, world).take_up(PIS) == (("pi-02",), ()), "the next run lets go of what was left"
+    assert maintenance(plan, world).take_up(PIS) == (("pi-02",), ()), "the next run lets go of what was left"
 
 
 @pytest.mark.parametrize("cut_at", ["drain pi-01", "reboot pi-01", "uncordon pi-01"])
@@ -212,16 +224,16 @@ def test_after_a_run_that_was_killed_the_next_one_ends_where_it_would_have(plan:
         run(plan, world, ["pi-01"])
     world.cut_at = ""
     world.down.clear()
-    found = survey(list(plan.hosts), world)
+    found = ask_each(list(plan.hosts), world.look)
     due = [name for name, state in found.items() if isinstance(state, Running) and state.reasons]
-    reboots(plan, world).take_up([name for name in found if name not in due])
+    maintenance(plan, world).take_up([name for name in found if name not in due])
     assert run(plan, world, due).stops == [] if due else True
     assert world.cordoned == set()
     assert world.boots["pi-01"] == 1
 
 
 def test_who_cannot_be_asked_is_told_and_does_not_keep_the_others_back(plan: Plan) -> None:
-    found = survey(list(plan.hosts), World(away=("pi-02",)))
+    found = ask_each(list(plan.hosts), World(away=("pi-02",)).look)
     assert found["pi-02"] == "pi-02: no route to host"
     assert found["pi-01"] == Running("boot 0", ("/boot/config.txt",))
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from doubles.hosts import MemoryHost
 from rich.console import Console
 
 from pinion.bringup.rollout import Rollout, roll_out
 from pinion.checks.model import Check, Finding, HostProbe, Topic, judge, not_run
 from pinion.cli.rollout_progress import ScreenProgress
 from pinion.drivers.hosts.answers import HostResult
-from pinion.drivers.hosts.memory import MemoryHost
 from pinion.drivers.hosts.onhost import engine
 from pinion.drivers.hosts.onhost.machine import FileState, HostError
 from pinion.drivers.hosts.onhost.wanted import Concern, File

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from unit.bringup.test_reboot import PowerCutError, World, plan, reboots
+from unit.bringup.test_reboot import PowerCutError, World, maintenance, plan
 
+from pinion.bringup.access import Access
 from pinion.bringup.cluster_node import ClusterNodeError, server_version
-from pinion.bringup.host_shell import HostRefusedError
+from pinion.bringup.host_shell import HostRefusedError, ask_each
 from pinion.bringup.rollout import Rollout, roll_out
-from pinion.bringup.upgrade import Package, RemotePackages, Request, Upgraded, Upgrades, survey
+from pinion.bringup.upgrade import Package, RemotePackages, Request, Upgraded, Upgrades
 from pinion.cli import main
+from pinion.cli import maintenance as maintenance_command
 from pinion.drivers.hosts.inventory import Login
 from pinion.plan import Plan
 from pinion.plan.model import HostPlan
@@ -53,9 +55,9 @@ class Archive:
 
 def run(plan: Plan, archive: Archive, *waves: Sequence[str], drain: bool = True, reboot: bool = True) -> Rollout:
     """Upgrade *waves* of hosts."""
-    work = reboots(plan, archive.world, drain=drain)
+    work = maintenance(plan, archive.world, drain=drain)
     upgrades = Upgrades(work, archive, Request("run-1"), reboot=reboot)
-    return roll_out([tuple(wave) for wave in waves], upgrades.wave, work.verify)
+    return roll_out([tuple(wave) for wave in waves], work.each(upgrades.one), work.verify)
 
 
 def test_drained_upgraded_rebooted_where_needed_proved_and_let_go_in_this_order(plan: Plan) -> None:
@@ -112,10 +114,10 @@ def test_after_a_run_that_was_killed_the_next_one_ends_where_it_would_have(plan:
     world.cut_at = ""
     world.down.clear()
     hosts = list(plan.hosts)
-    found = survey(hosts, archive, Request("run-2"))
+    found = ask_each(hosts, lambda host: archive.pending(host, Request("run-2")))
     due = [host.name for host in hosts if archive.newer.get(host.name) or world.waiting.get(host.name)]
     assert all(isinstance(said, Upgraded) for said in found.values())
-    reboots(plan, world).take_up([host.name for host in hosts if host.name not in due])
+    maintenance(plan, world).take_up([host.name for host in hosts if host.name not in due])
     assert run(plan, archive, due).stops == [] if due else True
     assert world.cordoned == set()
     assert world.boots["pi-01"] == 1
@@ -134,7 +136,7 @@ def test_a_kubelet_may_not_pass_its_api_server(plan: Plan) -> None:
         return subprocess.CompletedProcess(argv, 0, json.dumps({"packages": [TOOL.model_dump()]}), "")
 
     remote = RemotePackages(Login(None, None), ssh)
-    assert remote.pending(plan.hosts[0], Request("r", "1.34")).packages == (TOOL,)
+    assert remote.pending(plan.hosts[0], Request("r", {"kubelet": "1.34"})).packages == (TOOL,)
     assert remote.change(plan.hosts[0], Request("r", back=True)).packages == (TOOL,)
     assert '"kubelet": "1.34"' in asked[0]
     assert " --check " in asked[0]
@@ -227,6 +229,46 @@ def test_a_run_that_no_host_has_is_named(hosts: Path) -> None:
     assert result.exit_code == 2
     assert "no host has a run run-7; there are: run-0" in result.output
     assert command("--back", "run-0", "--no-drain", "--yes").exit_code == 0, "all of them went back already"
+
+
+NOT_KNOWN = "the API server's version is not known: kubeadm, kubectl, kubelet keep their minor version"
+
+
+@pytest.mark.parametrize("words", [["--check"], ["--no-drain", "--yes"]])
+def test_without_a_stack_a_kubelet_keeps_its_minor_version_and_that_is_told(
+    hosts: Path, tmp_path: Path, words: list[str]
+) -> None:
+    hosts.write_text(hosts.read_text().replace("case", f'echo "$*" >>{tmp_path}/asked\ncase', 1))
+    result = command(*words)
+    assert result.exit_code == 0, result.output
+    assert f"{NOT_KNOWN} (stack lab names no cluster that can be asked)" in result.stderr.splitlines()
+    asked = [line for line in (tmp_path / "asked").read_text().splitlines() if "newest" in line]
+    assert asked
+    for line in asked:
+        assert '"newest": {"kubeadm": null, "kubectl": null, "kubelet": null}' in line
+
+
+@pytest.fixture
+def silent_cluster(hosts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stack with a kubeconfig whose API server does not answer, as its own kubectl says it."""
+    said = "The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?"
+    (tmp_path / "kubectl").write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    (tmp_path / "kubectl").chmod(0o755)
+    monkeypatch.setattr(maintenance_command, "access_of", lambda *_: Access(kubeconfig=tmp_path / "kubeconfig"))
+    monkeypatch.setattr(maintenance_command, "obtain", lambda *_: None)
+
+
+@pytest.mark.usefixtures("silent_cluster")
+def test_an_api_server_that_does_not_answer_stops_only_who_drains() -> None:
+    for words in (["--check"], ["--no-drain", "--yes"]):
+        result = command(*words)
+        assert result.exit_code == 0, result.output
+        (told,) = [line for line in result.stderr.splitlines() if line.startswith(NOT_KNOWN)]
+        assert "127.0.0.1:1 was refused" in told
+    result = command("--yes")
+    assert result.exit_code == 2
+    assert "127.0.0.1:1 was refused" in result.output
+    assert NOT_KNOWN not in result.output
 
 
 def test_who_drains_needs_the_cluster(hosts: Path) -> None:

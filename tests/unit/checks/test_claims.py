@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from doubles.switch import MemorySwitch
 from unit.hosts.sites import planned
 
 from pinion.checks.claims import checks
 from pinion.checks.model import Outcome, PingProbe, Topic
 from pinion.checks.probers.switches import switch_prober
-from pinion.drivers.switch import MemorySwitch
 from pinion.plan import Plan, plan
 from pinion.site.catalog import Evidence
 from pinion.site.loader import load

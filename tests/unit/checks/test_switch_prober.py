@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from doubles.switch import MemorySwitch
 from unit.drivers.switch.bench import LoopbackBench
 from unit.drivers.switch.plans import PORTS, small_plan
 from unit.hosts.sites import LAB, plan_of_file
@@ -14,7 +15,7 @@ from unit.hosts.sites import LAB, plan_of_file
 from pinion.checks.claims import checks
 from pinion.checks.model import Finding, Outcome, SwitchProbe
 from pinion.checks.probers.switches import switch_prober
-from pinion.drivers.switch import MemorySwitch, SwitchState, SwitchUnreachableError, VlanState, compare
+from pinion.drivers.switch import SwitchState, SwitchUnreachableError, VlanState, compare
 from pinion.lab.switch.loopback import LoopbackSwitch
 from pinion.plan import Plan
 

@@ -17,7 +17,7 @@ PAGES = sorted({fence.page for fence in fences() if fence.place == "alone"})
 def forgotten(found: list[Fence]) -> list[str]:
     """Fences that say neither who runs them nor why nobody does, and what to write."""
     return [
-        f"{fence.name}: write above it <!-- run: alone -->, <!-- run: rack --> or <!-- example: the reason -->"
+        f"{fence.name}: write above it <!-- run: alone -->, <!-- run: rack -->, <!-- run: machine --> or <!-- example: the reason -->"
         for fence in found
         if not (fence.place or fence.reason)
     ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from pinion.drivers.hosts.memory import MemoryHost
+from doubles.hosts import MemoryHost
+
 from pinion.drivers.hosts.onhost import wanted
 from pinion.drivers.hosts.onhost.machine import FileState, UnitState
 from pinion.drivers.hosts.requests import selection

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from doubles.hosts import MemoryHost
 from unit.hosts.images import asked, image
 from unit.hosts.sites import ADMIN, DC, LAB, planned
 
@@ -14,7 +15,6 @@ from pinion.bringup.rollout import Rollout, roll_out
 from pinion.checks.hosts import host_checks
 from pinion.checks.model import Check, Finding, judge
 from pinion.drivers.hosts.answers import HostResult
-from pinion.drivers.hosts.memory import MemoryHost
 from pinion.drivers.hosts.onhost import engine
 from pinion.plan import Plan
 from pinion.plan.concerns.gpu_driver import PIN_FILE

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from doubles.hosts import MemoryHost
 from unit.hosts.contract import CONTRACT, NEEDED, SYSCTL, UNIT
 
-from pinion.drivers.hosts.memory import MemoryHost
 from pinion.drivers.hosts.onhost.machine import Machine, UnitState
 
 

@@ -249,6 +249,13 @@ def test_the_kubelet_does_not_end_a_pod_that_is_being_drained() -> None:
     assert (probe["failureThreshold"] - 1) * probe["periodSeconds"] > float(drain[drain.index("--for") + 1])
 
 
+def test_going_down_the_kubelet_ends_no_pod_before_the_runtime_was_drained() -> None:
+    """It is told of a shutdown at once (logind), and systemd stops units only after that."""
+    assert {configuration(plan())[f"shutdownGracePeriod{of}"] for of in ("", "CriticalPods")} == {"0s"}
+    unit = file(runtimes()[0], f"/etc/systemd/system/{SERVICE}").content.splitlines()
+    assert "After=kubelet.service" in unit, "so it is stopped before"
+
+
 def test_a_pod_is_fenced_in() -> None:
     found = pod(runtimes()[0])
     spec = found["spec"]

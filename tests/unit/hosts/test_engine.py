@@ -7,8 +7,8 @@ import dataclasses
 from dataclasses import replace
 
 import pytest
+from doubles.hosts import MemoryHost
 
-from pinion.drivers.hosts.memory import MemoryHost
 from pinion.drivers.hosts.onhost import engine
 from pinion.drivers.hosts.onhost.machine import FileState, HostError, UnitState, UserState
 from pinion.drivers.hosts.onhost.wanted import Concern, File, Sysctl, Unit, User

@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from doubles.hosts import MemoryHost
 from thoroughness import points
 from unit.hosts.test_engine_whole import (
     BOOT,
@@ -23,7 +24,6 @@ from unit.hosts.test_engine_whole import (
     seen,
 )
 
-from pinion.drivers.hosts.memory import MemoryHost
 from pinion.drivers.hosts.onhost import engine, history
 from pinion.drivers.hosts.onhost.machine import HostError
 from pinion.drivers.hosts.onhost.wanted import Concern

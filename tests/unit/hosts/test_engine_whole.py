@@ -8,8 +8,8 @@ import json
 from dataclasses import replace
 
 import pytest
+from doubles.hosts import APT, MemoryHost
 
-from pinion.drivers.hosts.memory import APT, MemoryHost
 from pinion.drivers.hosts.onhost import engine
 from pinion.drivers.hosts.onhost.history import freeze, thaw
 from pinion.drivers.hosts.onhost.machine import DirectoryState, FileState, HostError, UnitState

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
+from doubles.hosts import MemoryHost
 from unit.hosts.sites import ADMIN, LAB, planned
 from unit.hosts.test_engine_whole import BOOT, BOTH, EDGE, fresh, seen
 from unit.hosts.test_plans_in_memory import image
 
-from pinion.drivers.hosts.memory import MemoryHost
 from pinion.drivers.hosts.onhost import engine, main
 from pinion.drivers.hosts.onhost.wanted import Concern, User, concern
 from pinion.drivers.hosts.requests import selection

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from doubles.hosts import MemoryHost
 from hypothesis import given as properties
 from hypothesis import strategies as st
 from unit.hosts.nodes import file
 from unit.hosts.sites import DC, LAB, planned
 
 from pinion.checks.hosts import host_checks
-from pinion.drivers.hosts.memory import MemoryHost
 from pinion.drivers.hosts.onhost.engine import check, converge
 from pinion.drivers.hosts.onhost.main import answer
 from pinion.drivers.hosts.onhost.wanted import Concern, concern

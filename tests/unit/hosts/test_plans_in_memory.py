@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from doubles.hosts import MemoryHost
 from unit.hosts.images import asked, image
 from unit.hosts.sites import ADMIN, DC, LAB, planned
 
-from pinion.drivers.hosts.memory import MemoryHost
 from pinion.drivers.hosts.onhost import engine, wanted
 from pinion.plan.model import HostPlan
 

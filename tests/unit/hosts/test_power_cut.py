@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from doubles.hosts import MemoryHost
 from power_cut import cut
 from thoroughness import points
 
-from pinion.drivers.hosts.memory import MemoryHost
 from pinion.drivers.hosts.onhost import engine, notes
 from pinion.drivers.hosts.onhost.files import Files
 from pinion.drivers.hosts.onhost.machine import Machine

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from doubles.hosts import MemoryHost
 from unit.hosts.sites import DC, LAB, plan_of_file, planned
 
 from pinion.cli import main
-from pinion.drivers.hosts.memory import MemoryHost
 from pinion.drivers.hosts.onhost.engine import check, converge
 from pinion.drivers.hosts.onhost.machine import FileState, UnitState
 from pinion.drivers.hosts.onhost.wanted import concern

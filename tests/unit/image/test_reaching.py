@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from doubles.hosts import MemoryHost
 from unit.hosts.archive import PACKAGE, Archive, apt_folders, archive, needs_apt
 from unit.hosts.sites import ADMIN, DC, plan_of_file, planned
 
 from pinion.checks.hosts import host_checks
-from pinion.drivers.hosts.memory import MemoryHost
 from pinion.drivers.hosts.onhost import engine, wanted
 from pinion.drivers.hosts.onhost.machine import FileState
 from pinion.image.checks import applies

@@ -12,8 +12,7 @@ from http.client import IncompleteRead, RemoteDisconnected
 from urllib.error import HTTPError, URLError
 
 import pytest
-
-from pinion.lab.faults import BadCertificate, Fault, FaultProxy, Request, Script, Seeded, too_many
+from doubles.faults import BadCertificate, Fault, FaultProxy, Request, Script, Seeded, too_many
 
 
 class Counting(http.server.BaseHTTPRequestHandler):

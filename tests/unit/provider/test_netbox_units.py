@@ -10,6 +10,8 @@ from typing import Any
 
 import grpc
 import pytest
+from doubles.netbox_store import MemoryStore
+from doubles.plugin_engine import Client, partial_of, started
 from pydantic import BaseModel
 
 from pinion.drivers.netbox import NetBoxDriver, UnreachableError, device_record, site_records, vlan_record
@@ -26,14 +28,12 @@ from pinion.drivers.netbox.kinds import (
     VLAN_GROUP,
     Kind,
 )
-from pinion.drivers.netbox.memory import MemoryStore
 from pinion.drivers.netbox.store import Body, Record, identity
 from pinion.plan import Plan, plan
 from pinion.provider import main as provider
 from pinion.provider.main import PinionPlugin
 from pinion.provider.netbox import IDENTITIES, LOST_MARK
 from pinion.provider.plugin import Value
-from pinion.provider.plugin.testing import Client, partial_of, started
 from pinion.provider.plugin.values import decode
 from pinion.provider.shape import Shape
 from pinion.site.loader import load

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import grpc
 import pytest
+from doubles.plugin_engine import Client, started
 
 from pinion.provider.main import SITE, SWITCH_CONFIG, PinionPlugin
 from pinion.provider.plugin import UNKNOWN, Secret
-from pinion.provider.plugin.testing import Client, started
 from pinion.provider.plugin.values import decode
 from pinion.provider.settings import STACK_KEYS, Settings, read_settings
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import grpc
 import pytest
+from doubles.plugin_engine import Client, started
+from doubles.switch import MemorySwitch
 
 from pinion.drivers.switch import (
     CommandRefusedError,
     HostKeyError,
-    MemorySwitch,
     SwitchDriver,
     SwitchState,
     SwitchUnreachableError,
@@ -22,7 +23,6 @@ from pinion.plan import plan
 from pinion.plan.model import SwitchPlan
 from pinion.provider.main import SWITCH_CONFIG, PinionPlugin
 from pinion.provider.plugin import Value
-from pinion.provider.plugin.testing import Client, started
 from pinion.provider.plugin.values import decode
 from pinion.provider.sdk.switch import _SHAPE
 from pinion.site.loader import load

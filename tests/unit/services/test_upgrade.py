@@ -146,6 +146,20 @@ def test_newer_and_back_again(tmp_path: Path) -> None:
 
 
 @needs_dpkg
+def test_where_nobody_knows_how_new_a_kubelet_may_be_its_minor_version_stays(tmp_path: Path) -> None:
+    host = Host(tmp_path, newest={"kubelet": None, "kubeadm": None})
+    publish(tmp_path / "patch", (Deb("kubelet", "1.34.9"),), "Kubernetes")
+    host.then(f"use old patch; up --check >{tmp_path}/patch.json; use old new; up >{tmp_path}/up.json")
+    host.have("after")
+    host.run()
+    assert [entry["after"] for entry in host.said("patch.json")["packages"]] == ["1.34.9"]
+    assert host.said("up.json")["refused"] == {
+        "kubelet": "1.35.0 is newer than the 1.34.2 that is installed, and how new it may be is not known"
+    }
+    assert "kubelet 1.34.2" in host.text("after")[0]
+
+
+@needs_dpkg
 def test_without_a_way_back_nothing_is_touched_unless_told_to(tmp_path: Path) -> None:
     host = Host(tmp_path)
     host.have("before")

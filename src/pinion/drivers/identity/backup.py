@@ -1,12 +1,11 @@
-"""A backup of a site's authority: one file with the operator's folder and step-ca's database. A secret, for the keys are in it.
+"""A backup of a site's authority: one file with the operator's folder and step-ca's database, which only its passphrase opens.
 
-Invariants: the file is 0600, whole or not there, and never in a git work tree; what is read from it is what was written (SHA-256);
+Invariants: the file is sealed and 0600, whole or not there, and never in a git work tree; what is read from it is what was written;
 `put_back` may be killed anywhere and called again.
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import tarfile
@@ -17,6 +16,7 @@ from pathlib import Path
 from pinion.drivers.identity.authority import Authority, write
 from pinion.drivers.identity.issuers import forgotten
 from pinion.drivers.identity.place import AuthorityError
+from pinion.drivers.identity.sealing import seal, unseal
 
 _INDEX, _DATABASE, _FOLDER = "index.json", "database.tar.gz", "authority/"
 #: The last to be written: a folder without it is begun anew.
@@ -41,41 +41,40 @@ def collect(authority: Authority, site: str, database: bytes, at: datetime) -> B
     return Backup(site, at, found, database)
 
 
-def keep(backup: Backup, path: Path) -> None:
-    """Write *backup* to *path*. Raises `AuthorityError` for a place in a git work tree, `OSError`."""
+def keep(backup: Backup, path: Path, passphrase: bytes) -> None:
+    """Write *backup* to *path*, sealed with *passphrase*. Raises `AuthorityError` for a place in a git work tree, `OSError`."""
     if tree := next((folder for folder in path.resolve().parents if (folder / ".git").exists()), None):
         raise AuthorityError(
             f"{path} is in the git work tree {tree}, and the backup has the authority's keys: name a file elsewhere"
         )
     members = {_FOLDER + name: content for name, content in sorted(backup.files.items())} | {_DATABASE: backup.database}
-    sums = {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}
-    index = {"site": backup.site, "at": backup.at.isoformat(timespec="seconds"), "sha256": sums}
+    index = {"site": backup.site, "at": backup.at.isoformat(timespec="seconds")}
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for name, content in {_INDEX: json.dumps(index, indent=1).encode(), **members}.items():
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(content), 0o600
             archive.addfile(member, io.BytesIO(content))
-    write(path, packed.getvalue(), 0o600)
+    write(path, seal(packed.getvalue(), passphrase), 0o600)
 
 
-def read(path: Path, site: str) -> Backup:
-    """The backup of *site* in *path*. Raises `AuthorityError`."""
+def read(path: Path, site: str, passphrase: bytes) -> Backup:
+    """The backup of *site* in *path*, which *passphrase* opens. Raises `AuthorityError`."""
     try:
-        with tarfile.open(path, mode="r:") as archive:
+        packed = unseal(path.read_bytes(), passphrase)
+        with tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as archive:
             members = {member.name: found.read() for member in archive if (found := archive.extractfile(member))}
         index = json.loads(members.pop(_INDEX))
-        sums = {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}
-        if sums != index["sha256"]:
-            raise AuthorityError(f"{path} is damaged: what is in it is not what was written; take another backup")
         files = {name.removeprefix(_FOLDER): text for name, text in members.items() if name.startswith(_FOLDER)}
         if any("/" in name for name in files) or _LAST not in files:
-            raise AuthorityError(f"{path} is no backup of an authority")
+            raise ValueError("no folder of an authority")
         found_site, at, database = str(index["site"]), datetime.fromisoformat(index["at"]), members[_DATABASE]
     except OSError as error:
         raise AuthorityError(f"{path}: {error.strerror or error}") from error
-    except (tarfile.TarError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise AuthorityError(f"{path} is no backup of an authority, or cut off ({error})") from error
+    except AuthorityError as error:
+        raise AuthorityError(f"{path} cannot be opened: {error}") from error
+    except (tarfile.TarError, ValueError, KeyError, TypeError) as error:
+        raise AuthorityError(f"{path} is no backup of an authority ({error})") from error
     if found_site != site:
         raise AuthorityError(f"{path} is a backup of the site {found_site}, and not of {site}")
     return Backup(found_site, at, files, database)

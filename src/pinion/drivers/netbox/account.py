@@ -1,4 +1,4 @@
-"""The account of a run: each write as a change in words of the unit, and as a step that can be taken back."""
+"""The account of a run: each write as a change in words of the unit."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pydantic import JsonValue
 
 from pinion.drivers.netbox.kinds import Kind
 from pinion.drivers.netbox.matching import Match, is_adopted
-from pinion.drivers.netbox.plain import mark_of, page
+from pinion.drivers.netbox.plain import page
 from pinion.drivers.netbox.resolve import Resolver
-from pinion.drivers.netbox.results import Change, Step
-from pinion.drivers.netbox.store import Record, identity
+from pinion.drivers.netbox.results import Change
+from pinion.drivers.netbox.store import Record
 from pinion.drivers.netbox.units import Item, Unit
 from pinion.drivers.netbox.words import (
     describe,
@@ -32,8 +32,6 @@ def created(item: Item, record: Record | None, resolver: Resolver) -> None:
         path or "value": resolver.show(want.body[name]) for name, path in want.paths.items() if name in want.body
     }
     item.unit.changes.append(Change(want.path, "add", None, shown, want.label, page(record) if record else None))
-    if record is not None:
-        item.unit.journal.append(Step("add", want.kind.name, identity(record)))
 
 
 def updated(item: Item, found: Match, patch: Mapping[str, JsonValue], resolver: Resolver) -> None:
@@ -83,17 +81,8 @@ def succeeded(item: Item, record: Record, predecessor: str) -> None:
     unit.changes.append(Change(want.path, "update", before, after, want.label, page(record)))
 
 
-def written(unit: Unit, kind: Kind, record: Record, patch: Mapping[str, JsonValue]) -> None:
-    """Note a PATCH on *record* (as it was before) for `undo`. A mark that it set is noted as `mark`, None where there was none."""
-    before = {name: record.get(name) for name in patch if name in record and name not in ("id", "custom_fields")}
-    if "custom_fields" in patch:
-        before["mark"] = mark_of(record)
-    unit.journal.append(Step("update", kind.name, identity(record), before))
-
-
 def removed(unit: Unit, kind: Kind, record: Record, path: str | None = None) -> None:
     """Note a deletion, and if it was there before us. *path*: where in the unit, when the record is not one of its own."""
     where = path_in_unit(unit.mark, record) if path is None else path
     shown = f"{record.get('display')}, which was there before Pinion" if is_adopted(record) else record.get("display")
     unit.changes.append(Change(where, "remove", shown, None, describe(kind, record), page(record)))
-    unit.journal.append(Step("remove", kind.name, identity(record), record))

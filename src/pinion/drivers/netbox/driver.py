@@ -1,4 +1,4 @@
-"""The NetBox driver: read, diff, apply, undo and delete for sites, VLANs and devices, from any number of threads.
+"""The NetBox driver: read, diff, apply and delete for sites, VLANs and devices, from any number of threads.
 
 Invariants:
 
@@ -13,26 +13,23 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic
 
 from pinion.drivers.netbox import expand, observe
 from pinion.drivers.netbox.batching import Batcher
 from pinion.drivers.netbox.deleting import delete_units
 from pinion.drivers.netbox.desired import DeviceRecord, SiteRecords, VlanRecord
 from pinion.drivers.netbox.engine import Engine
-from pinion.drivers.netbox.errors import ExistsError, NetBoxError, RefusedError
+from pinion.drivers.netbox.errors import ExistsError, RefusedError
 from pinion.drivers.netbox.foundation import ensure_foundation
 from pinion.drivers.netbox.http_store import HttpStore
 from pinion.drivers.netbox.kinds import DEVICE, KINDS, SITE, VLAN
 from pinion.drivers.netbox.reading import Reading, Shape
 from pinion.drivers.netbox.results import Applied, D, Deleted, Observed, ServerFacts, UnitDiff
 from pinion.drivers.netbox.store import RecordStore
-from pinion.drivers.netbox.undo import take_back
 from pinion.drivers.netbox.units import Batch, Unit
 from pinion.drivers.netbox.words import unit_words
 from pinion.drivers.netbox.world import World
-
-T = TypeVar("T")
 
 
 class NetBoxDriver:
@@ -112,7 +109,7 @@ class NetBoxDriver:
             self._world = None
 
     def run(self, units: Sequence[Unit], *, dry: bool, alive: Iterable[str]) -> World:
-        """One run of the engine over *units*. *alive*: see `Batch`."""
+        """One run of the engine over *units*. *alive*: marks of units that the site file holds."""
         world = self.world()
         if not dry:
             ensure_foundation(self.store, world)
@@ -122,27 +119,24 @@ class NetBoxDriver:
 
 
 class UnitDriver(Generic[D]):
-    """Read, diff, apply, undo and delete for one kind of unit. Safe for many threads."""
+    """Read, diff, apply and delete for one kind of unit. Safe for many threads: calls that arrive together are one call of `lists`."""
 
     def __init__(self, driver: NetBoxDriver, shape: Shape[D], window: float) -> None:
-        self._driver = driver
+        self.lists: UnitLists[D] = UnitLists(driver, shape)
         self._shape: Shape[D] = shape
-        self._reads: Batcher[str, Observed[D] | None] = Batcher(self._read_all, window)
+        self._reads: Batcher[str, Observed[D] | None] = Batcher(self.lists.read, window)
         self._diffs: dict[bool, Batcher[D, UnitDiff]] = {
-            adopt: Batcher[D, UnitDiff](partial(self._diff_all, adopt=adopt), window) for adopt in (False, True)
+            adopt: Batcher[D, UnitDiff](partial(self.lists.diff, adopt=adopt), window) for adopt in (False, True)
         }
         self._applies: dict[bool, Batcher[D, Applied[D]]] = {
-            adopt: Batcher[D, Applied[D]](partial(self._apply_all, adopt=adopt), window) for adopt in (False, True)
+            adopt: Batcher[D, Applied[D]](partial(self.lists.apply, adopt=adopt), window) for adopt in (False, True)
         }
-        self._deletes: Batcher[str, Deleted] = Batcher(self._delete_all, window)
-        self._alive: frozenset[str] = frozenset()
+        self._deletes: Batcher[str, Deleted] = Batcher(self.lists.delete, window)
 
     def expect(self, keys: Iterable[str]) -> None:
         """Say which units the site file holds, as far as known. A unit that is among them was not renamed: what another one takes over
         from it is just that, and its main object stays its own. Without this all works too, but an id may go to the wrong one of two."""
-        self._alive |= {self._shape.mark(key) for key in keys}
-
-    # --- for one --------------------------------------------------------------------------------------------------------
+        self.lists.alive |= {self._shape.mark(key) for key in keys}
 
     def read(self, key: str) -> Observed[D] | None:
         """The unit as NetBox holds it, None when there is none. Finds it by our mark, else by natural key."""
@@ -164,41 +158,22 @@ class UnitDriver(Generic[D]):
         """Remove the unit as far as we created it; take our marks off what we adopted. Twice is fine."""
         return self._deletes.call(key)
 
-    def undo(self, applied: Applied[D]) -> Deleted:
-        """Take back what one apply did, newest first, as far as nobody changed it since."""
-        result = take_back(self._driver.store, applied.journal)
-        self._driver.world().forget(*KINDS)
-        return result
 
-    # --- for many -------------------------------------------------------------------------------------------------------
+class UnitLists(Generic[D]):
+    """The work for one kind of unit, in lists: a result or an error for each, in order. *alive*: marks of what the site file holds."""
 
-    def read_many(self, keys: Sequence[str]) -> list[Observed[D] | None]:
-        """`read` for each, in as few requests."""
-        return [_raised(one) for one in self._read_all(keys)]
-
-    def delete_many(self, keys: Sequence[str]) -> list[Deleted]:
-        """`delete` for each, in as few requests."""
-        return [_raised(one) for one in self._delete_all(keys)]
-
-    def apply_many(self, desired: Sequence[D], *, adopt: bool = False) -> list[Applied[D] | NetBoxError]:
-        """`apply` for each, in as few requests; errors in place of results."""
-        return [
-            one if isinstance(one, (Applied, NetBoxError)) else _raised(one)
-            for one in self._apply_all(desired, adopt=adopt)
-        ]
-
-    def diff_many(self, desired: Sequence[D], *, adopt: bool = False) -> list[UnitDiff]:
-        """`diff` for each, in as few requests."""
-        return [_raised(one) for one in self._diff_all(desired, adopt=adopt)]
-
-    # --- the work -------------------------------------------------------------------------------------------------------
+    def __init__(self, driver: NetBoxDriver, shape: Shape[D]) -> None:
+        self.alive: frozenset[str] = frozenset()
+        self._driver = driver
+        self._shape: Shape[D] = shape
 
     def _units(self, desired: Sequence[D], adopt: bool) -> list[Unit]:
         return [Unit(one.key, self._shape.mark(one.key), self._shape.expand(one), adopt) for one in desired]
 
-    def _diff_all(self, desired: Sequence[D], *, adopt: bool) -> Sequence[UnitDiff | Exception]:
+    def diff(self, desired: Sequence[D], *, adopt: bool = False) -> Sequence[UnitDiff | Exception]:
+        """`UnitDriver.diff` for each."""
         units = self._units(desired, adopt)
-        self._driver.run(units, dry=True, alive=self._alive)
+        self._driver.run(units, dry=True, alive=self.alive)
         results: list[UnitDiff | Exception] = []
         for unit in units:
             if unit.error is not None and not isinstance(unit.error, ExistsError):
@@ -207,10 +182,11 @@ class UnitDriver(Generic[D]):
                 results.append(UnitDiff(unit.exists, tuple(unit.changes), tuple(unit.conflicts), _renamed(unit)))
         return results
 
-    def _apply_all(self, desired: Sequence[D], *, adopt: bool) -> Sequence[Applied[D] | Exception]:
+    def apply(self, desired: Sequence[D], *, adopt: bool = False) -> Sequence[Applied[D] | Exception]:
+        """`UnitDriver.apply` for each; one that is asked for twice fails."""
         twice = _repeated([one.key for one in desired])
         units = self._units([one for one in desired if one.key not in twice], adopt)
-        world = self._driver.run(units, dry=False, alive=self._alive)
+        world = self._driver.run(units, dry=False, alive=self.alive)
         by_key = {unit.key: unit for unit in units}
         good = [unit.key for unit in units if unit.error is None]
         seen = dict(zip(good, self._reading(world).read(good), strict=True))
@@ -223,16 +199,18 @@ class UnitDriver(Generic[D]):
             if unit.error is not None or observed is None:
                 results.append(unit.error or RefusedError(one.key, "vanished while it was being made", unit=one.key))
             else:
-                results.append(Applied(observed, tuple(unit.changes), tuple(unit.journal), _renamed(unit)))
+                results.append(Applied(observed, tuple(unit.changes), _renamed(unit)))
         return results
 
-    def _read_all(self, keys: Sequence[str]) -> Sequence[Observed[D] | Exception | None]:
+    def read(self, keys: Sequence[str]) -> Sequence[Observed[D] | Exception | None]:
+        """`UnitDriver.read` for each."""
         return self._reading(self._driver.world()).read(keys)
 
     def _reading(self, world: World) -> Reading[D]:
         return Reading(self._driver.store, world, self._shape)
 
-    def _delete_all(self, keys: Sequence[str]) -> Sequence[Deleted | Exception]:
+    def delete(self, keys: Sequence[str]) -> Sequence[Deleted | Exception]:
+        """`UnitDriver.delete` for each."""
         found = delete_units(self._driver.store, self._shape, list(dict.fromkeys(keys)))
         self._driver.world().forget(*KINDS)
         return [found[key] for key in keys]
@@ -244,9 +222,3 @@ def _renamed(unit: Unit) -> str | None:
 
 def _repeated(keys: Sequence[str]) -> set[str]:
     return {key for key in keys if keys.count(key) > 1} if len(set(keys)) < len(keys) else set()
-
-
-def _raised(one: T | Exception) -> T:
-    if isinstance(one, Exception):
-        raise one
-    return one

@@ -231,10 +231,9 @@ class Handover:
             return done
         stale: list[str] = []
         patches: list[Body] = [{"id": identity(one.record), **(one.patch or {})} for one in steps]
-        for step, patch, answer in zip(steps, patches, writes.update(kind, patches, tags), strict=True):
+        for step, answer in zip(steps, writes.update(kind, patches, tags), strict=True):
             if not isinstance(answer, Exception):
                 done = True
-                account.written(step.item.unit, kind, step.record, patch)
                 self._world.put(kind, answer)
             else:
                 stale.append(str(identity(step.record)))
@@ -258,8 +257,6 @@ class Handover:
             self._world.forget(kind)  # whatever became of it: the next look shows it
             self._batch.load(kind)
             return False
-        for (record, _), patch in zip(pair, patches, strict=True):
-            account.written(item.unit, kind, record, patch)
         for answer in answers:
             self._world.put(kind, answer)
         account.succeeded(item, found.record, found.predecessor)

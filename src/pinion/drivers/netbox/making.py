@@ -93,7 +93,6 @@ class Making:
                     item.unit.fail(as_error(answer, item.want.label, page(found.record)))
                 continue
             account.updated(item, found, patch, self._batch.resolver)
-            account.written(item.unit, kind, found.record, patch)
             self._world.put(kind, answer)
         return again
 

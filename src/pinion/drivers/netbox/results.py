@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import JsonValue
@@ -74,22 +74,11 @@ class UnitDiff:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One write that was done, with what it takes to take it back."""
-
-    action: Action
-    kind: str
-    id: int
-    before: Mapping[str, JsonValue] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Applied(Generic[D]):
-    """A unit after `apply`. No *changes*: nothing was sent. *journal* is what `undo` reads. *renamed*: see `UnitDiff`."""
+    """A unit after `apply`. No *changes*: nothing was sent. *renamed*: see `UnitDiff`."""
 
     observed: Observed[D]
     changes: tuple[Change, ...]
-    journal: tuple[Step, ...] = ()
     renamed: str | None = None
 
 

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from pinion.drivers.netbox.errors import MissingError, NetBoxError
 from pinion.drivers.netbox.kinds import KINDS_OF_UNIT, Kind
 from pinion.drivers.netbox.resolve import Resolver
-from pinion.drivers.netbox.results import Change, Conflict, Step
+from pinion.drivers.netbox.results import Change, Conflict
 from pinion.drivers.netbox.store import RecordStore
 from pinion.drivers.netbox.wants import Ref, Want
 from pinion.drivers.netbox.world import World
@@ -31,7 +31,6 @@ class Unit:
     predecessor: str | None = None
     conflicts: list[Conflict] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
-    journal: list[Step] = field(default_factory=list)
 
     def fail(self, error: NetBoxError) -> None:
         """Note the first error; what comes after it follows from it."""

@@ -20,7 +20,6 @@ from pinion.drivers.switch.errors import (
     SwitchError,
     SwitchUnreachableError,
 )
-from pinion.drivers.switch.memory import MemorySwitch
 from pinion.drivers.switch.protocol import SwitchDriver
 from pinion.drivers.switch.state import PortState, SviState, SwitchState, VlanState
 
@@ -29,7 +28,6 @@ __all__ = [
     "CommandRefusedError",
     "HostKeyError",
     "LoginRefusedError",
-    "MemorySwitch",
     "NoAnswerError",
     "NotConfirmedError",
     "NotConvergedError",

@@ -26,6 +26,10 @@ _FIELDS: dict[str, object] = {
     "containerLogMaxSize": "5Mi",
     "containerLogMaxFiles": 2,
     "serializeImagePulls": True,
+    # On the way down the kubelet would end the runtime's pod at once, under the requests that it has. So it ends none: systemd stops the
+    # runtime's unit, which drains it, then the kubelet, then containerd, and containers last of all (runc: scopes without dependencies).
+    "shutdownGracePeriod": "0s",
+    "shutdownGracePeriodCriticalPods": "0s",
 }
 
 

@@ -2,7 +2,8 @@
 """Bring the packages of this host to the newest that its archives have, and back: upgrade [--check] [--back] REQUEST.
 
 REQUEST is JSON: `run` names this run; `newest` is for each package that may not become newer than something else (a kubelet than its API
-server) the newest minor version that it may have, as "1.34"; with `one_way` packages are upgraded even when there is no way back for them.
+server) the newest minor version that it may have, as "1.34", or null where nobody knows it: then that of what is installed; with `one_way`
+packages are upgraded even when there is no way back for them.
 
 Packages are never removed by an upgrade, and configuration files stay as they are. Before anything changes, each package that will is kept
 as it is (from the archive, or packed again from what is installed) in `KEPT`/RUN, for --back; those of former runs go then. It may be
@@ -79,7 +80,8 @@ def main(arguments: Sequence[str]) -> int:
     stated = parser.parse_args(arguments)
     try:
         request = json.loads(stated.request)
-        run, newest = str(request.get("run", "")), {str(k): str(v) for k, v in request.get("newest", {}).items()}
+        run = str(request.get("run", ""))
+        newest = {str(k): None if v is None else str(v) for k, v in request.get("newest", {}).items()}
         with alone():
             if not _RUN_NAME.fullmatch(run):
                 raise UpgradeError(f"{run!r} is not the name of a run")
@@ -104,13 +106,13 @@ def alone() -> Iterator[None]:
         yield
 
 
-def check(newest: Mapping[str, str]) -> dict[str, object]:
+def check(newest: Mapping[str, str | None]) -> dict[str, object]:
     """What an upgrade would bring."""
     refresh()
     return _answer(pending(newest))
 
 
-def upgrade(run: str, newest: Mapping[str, str], *, one_way: bool) -> dict[str, object]:
+def upgrade(run: str, newest: Mapping[str, str | None], *, one_way: bool) -> dict[str, object]:
     """Bring what is pending, with a way back under the name *run*. Raises `UpgradeError`."""
     finish_interrupted()
     refresh()
@@ -194,7 +196,7 @@ def refresh() -> None:
         raise UpgradeError("the lists of packages cannot be fetched: " + ("; ".join(errors[:3]) or said[-300:].strip()))
 
 
-def pending(newest: Mapping[str, str]) -> Pending:
+def pending(newest: Mapping[str, str | None]) -> Pending:
     """What `apt-get upgrade` would bring now, security fixes first; nothing that may not become newer."""
     refused = too_new(newest)
     with pins(refused) as options:
@@ -232,15 +234,25 @@ def removed_with(names: Iterable[str]) -> set[str]:
     return {match["name"] for match in map(_GOES.match, said.splitlines()) if match is not None}
 
 
-def too_new(newest: Mapping[str, str]) -> dict[str, str]:
-    """Those of *newest* whose next version is a minor version too far, with why."""
+def too_new(newest: Mapping[str, str | None]) -> dict[str, str]:
+    """Those of *newest* whose next version is a minor version too far, with why. Where no limit is known, what is installed is it."""
     refused = {}
     for name, limit in newest.items():
         said = _must(["apt-cache", "policy", name])
-        match = re.search(r"^ *Candidate: (?:\d+:)?(\d+)\.(\d+)\S*$", said, re.MULTILINE)
-        if match is not None and tuple(map(int, match.groups())) > tuple(map(int, limit.split("."))):
-            refused[name] = f"{match.group().split()[-1]} is newer than the {limit} that it may be"
+        candidate = minor_version("Candidate", said)
+        if limit is None:
+            most, why = minor_version("Installed", said), "that is installed, and how new it may be is not known"
+        else:
+            most, why = (limit, tuple(map(int, limit.split(".")))), "that it may be"
+        if candidate is not None and most is not None and candidate[1] > most[1]:
+            refused[name] = f"{candidate[0]} is newer than the {most[0]} {why}"
     return refused
+
+
+def minor_version(what: str, said: str) -> tuple[str, tuple[int, ...]] | None:
+    """The version that apt-cache(8) *said* after *what*, and its first two numbers; None where there is none."""
+    match = re.search(rf"^ *{what}: ((?:\d+:)?(\d+)\.(\d+)\S*)$", said, re.MULTILINE)
+    return None if match is None else (match[1], (int(match[2]), int(match[3])))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pytest
+from doubles.netbox_store import MemoryStore
 from engine.netbox_server import TOKEN, Server, serving
 from netbox_contract.contract import *  # noqa: F403 - pytest collects the tests of the contract here
 from netbox_contract.samples import Sample
@@ -13,7 +14,6 @@ from netbox_contract.spying import Hand, Spy
 from pinion.drivers.netbox import NetBoxDriver, RefusedError
 from pinion.drivers.netbox.http_store import HttpStore
 from pinion.drivers.netbox.kinds import VLAN, Kind
-from pinion.drivers.netbox.memory import MemoryStore
 from pinion.drivers.netbox.store import Body, Record
 
 #: Fewer than any unit has records of a kind that comes in numbers.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from doubles.netbox_store import MemoryStore
 from netbox_contract.contract import *  # noqa: F403 - pytest collects the tests of the contract here
 from netbox_contract.handover import *  # noqa: F403
 from netbox_contract.samples import Sample
 from netbox_contract.spying import Hand, Spy
 
 from pinion.drivers.netbox import NetBoxDriver
-from pinion.drivers.netbox.memory import MemoryStore
 
 
 @pytest.fixture(params=[((4, 6), 0.0), ((4, 7), 0.0), ((4, 7), 60.0)], ids=["4.6", "4.7", "4.7-listings-kept"])

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 import pytest
+from doubles.netbox_store import MemoryStore
 from netbox_contract.handover import named
 from netbox_contract.samples import Sample
 
 from pinion.drivers.netbox import CableTo, DeviceRecord, NetBoxDriver, VlanRecord
 from pinion.drivers.netbox.kinds import KINDS, Kind
-from pinion.drivers.netbox.memory import MemoryStore
 from pinion.drivers.netbox.plain import mark_of
 from pinion.drivers.netbox.results import ServerFacts
 from pinion.drivers.netbox.store import Body, Record
@@ -99,8 +99,8 @@ def _apply(driver: NetBoxDriver, wanted: Wanted, *, together: bool) -> None:
     size = len(wanted) if together else 1
     for start in range(0, len(wanted), size):
         for result in (
-            *driver.vlans.apply_many(vlans[start : start + size]),
-            *driver.devices.apply_many(devices[start : start + size]),
+            *driver.vlans.lists.apply(vlans[start : start + size]),
+            *driver.devices.lists.apply(devices[start : start + size]),
         ):
             assert not isinstance(result, Exception), result
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Final
 
 import pytest
+from doubles.netbox_store import MemoryStore
 from netbox_contract.handover import named
 from netbox_contract.samples import Sample
 
 from pinion.drivers.netbox import NetBoxDriver, VlanRecord
-from pinion.drivers.netbox.memory import MemoryStore
 
 _MANY: Final = 12
 
@@ -35,12 +35,12 @@ def test_a_row_of_vlans_moves_round(fresh: float) -> None:
     driver, sample = NetBoxDriver.on(MemoryStore(), fresh=fresh), Sample.new()
     sample.make(driver)
     names = [f"v{number}" for number in range(_MANY)]
-    _good(driver.vlans.apply_many([_vlan(sample, name, place) for place, name in enumerate(names)]))
+    _good(driver.vlans.lists.apply([_vlan(sample, name, place) for place, name in enumerate(names)]))
     new = [_vlan(sample, name, (place + 1) % _MANY) for place, name in enumerate(names)]
     start = time.monotonic()
-    _good(driver.vlans.apply_many(new))
+    _good(driver.vlans.lists.apply(new))
     assert time.monotonic() - start < 10
-    assert all(one.empty for one in driver.vlans.diff_many(new))
+    assert all(one.empty for one in driver.vlans.lists.diff(new))
 
 
 @pytest.mark.parametrize("fresh", [0.0, 60.0])
@@ -48,5 +48,5 @@ def test_a_row_of_devices_moves_round(fresh: float) -> None:
     driver, sample = NetBoxDriver.on(MemoryStore(), fresh=fresh), Sample.new()
     sample.make(driver, pis=_MANY)
     new = [named(sample.pi(number % _MANY + 1), f"pi-{number:02d}") for number in range(1, _MANY + 1)]
-    _good(driver.devices.apply_many(new))
-    assert all(one.empty for one in driver.devices.diff_many(new))
+    _good(driver.devices.lists.apply(new))
+    assert all(one.empty for one in driver.devices.lists.diff(new))

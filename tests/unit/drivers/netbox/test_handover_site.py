@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from doubles.netbox_store import MemoryStore
 
 from pinion.drivers.netbox import DeviceRecord, NetBoxDriver, device_record, site_records, vlan_record
 from pinion.drivers.netbox.kinds import KINDS
-from pinion.drivers.netbox.memory import MemoryStore
 from pinion.drivers.netbox.plain import mark_of
 from pinion.drivers.netbox.store import identity
 from pinion.plan import Plan, plan
@@ -49,7 +49,11 @@ def _up(store: MemoryStore, site: Plan, before: Plan | None = None, *, dry: bool
     driver.vlans.expect([one.key for one in vlans])
     driver.devices.expect([one.key for one in (*switches, *others)])
     if dry:
-        diffs = [*driver.vlans.diff_many(vlans), *driver.devices.diff_many(switches), *driver.devices.diff_many(others)]
+        diffs = [
+            *driver.vlans.lists.diff(vlans),
+            *driver.devices.lists.diff(switches),
+            *driver.devices.lists.diff(others),
+        ]
         assert [
             conflict for diff in (driver.sites.diff(site_records(site)), *diffs) for conflict in diff.conflicts
         ] == []
@@ -57,8 +61,8 @@ def _up(store: MemoryStore, site: Plan, before: Plan | None = None, *, dry: bool
     count = len(driver.sites.apply(site_records(site)).changes)
     waves: list[Sequence[DeviceRecord]] = [switches, others]
     for result in (
-        *driver.vlans.apply_many(vlans),
-        *(one for wave in waves for one in driver.devices.apply_many(wave)),
+        *driver.vlans.lists.apply(vlans),
+        *(one for wave in waves for one in driver.devices.lists.apply(wave)),
     ):
         assert not isinstance(result, Exception), result
         count += len(result.changes)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Protocol
 
 import paramiko
+from doubles.switch import MemorySwitch
 from pydantic import SecretStr
 from unit.drivers.switch.plans import PORTS
 
 from pinion.drivers.switch import (
-    MemorySwitch,
     PortState,
     SwitchAccess,
     SwitchDriver,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from unit.drivers.switch.plans import small_plan, switch_plans
+from unit.drivers.switch.test_eos_parser import REAL
 
 from pinion.drivers.switch import PortState, SviState, SwitchState, VlanState, compare, removal
 from pinion.drivers.switch.diff import emptied, expected
@@ -219,3 +220,14 @@ def test_replacing_says_every_line_of_the_plan_and_touches_nothing_else(now: Swi
     assert all(line.startswith((*ours, *lists)) for line in prelude)
     assert ("management ssh" in prelude) == bool(now.ssh_sources and not after.ssh_sources)
     assert parse(eos_config(after)) == wanted(after)
+
+
+@settings(max_examples=40)
+@given(switch_plans(), switch_plans())
+def test_no_command_touches_users_or_the_management_interface(now: SwitchPlan, after: SwitchPlan) -> None:
+    """Whoever configured the switch by hand before us, as in REAL, keeps his way to it."""
+    for state in (parse(REAL), wanted(now)):
+        said = [line.removeprefix("no ").removeprefix("default ") for line in eos_commands(state, after, now)]
+        theirs = ("username", "aaa", "enable", "interface Management", "vrf", "hostname", "line", "ip route", "boot")
+        assert [line for line in said if line.startswith(theirs)] == []
+    assert ("username" in REAL, "interface Management1" in REAL) == (True, True)

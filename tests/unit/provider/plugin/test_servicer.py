@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
+from doubles.plugin_engine import Client, Line, partial_of, started
 from google.protobuf import empty_pb2
 
 from pinion.provider.plugin import (
@@ -33,7 +34,6 @@ from pinion.provider.plugin import (
     mark_like,
     plain_properties,
 )
-from pinion.provider.plugin.testing import Client, Line, partial_of, started
 
 BOX = "boxes:index:Box"
 

@@ -1,6 +1,6 @@
 """What the engine needs of a host: one small Protocol a kind of thing, and the states that they report.
 
-`pinion.drivers.hosts.memory` implements them all in memory; the modules beside this one implement them for Debian. One contract suite runs
+A double implements them all in memory for tests; the modules beside this one implement them for Debian. One contract suite runs
 against both.
 """
 

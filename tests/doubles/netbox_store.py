@@ -15,6 +15,19 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import JsonValue
 
+from doubles.netbox_rules import (
+    BLANKED,
+    CHOICES,
+    DEFAULTS,
+    PROTECTED,
+    REFERENCES,
+    REQUIRED,
+    Errors,
+    cascade,
+    model_errors,
+    unique_keys,
+    weak_conflict,
+)
 from pinion.drivers.netbox.answers import write_error
 from pinion.drivers.netbox.kinds import (
     CABLE,
@@ -32,19 +45,6 @@ from pinion.drivers.netbox.kinds import (
     Kind,
     check_fields,
     check_filters,
-)
-from pinion.drivers.netbox.memory_rules import (
-    BLANKED,
-    CHOICES,
-    DEFAULTS,
-    PROTECTED,
-    REFERENCES,
-    REQUIRED,
-    Errors,
-    cascade,
-    model_errors,
-    unique_keys,
-    weak_conflict,
 )
 from pinion.drivers.netbox.plain import cable_ends
 from pinion.drivers.netbox.results import ServerFacts

@@ -455,7 +455,7 @@ def bad_certificate(what: BadCertificate) -> bytes:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a proxy until interrupted: `python -m pinion.lab.faults https://10.77.100.10 --ca-file ca.crt --seed 7 --rate 0.3`."""
+    """Run a proxy until interrupted: `python tests/doubles/faults.py https://10.77.100.10 --ca-file ca.crt --seed 7 --rate 0.3`."""
     parser = argparse.ArgumentParser(description="Make a real HTTP server misbehave, on a loopback port.")
     parser.add_argument("target")
     parser.add_argument("--port", type=int, default=0, help="loopback port to listen on; any free one by default")

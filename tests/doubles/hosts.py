@@ -315,7 +315,7 @@ class _Guard:
     host: MemoryHost
 
     @contextmanager
-    def lock(self, seconds: float, who: str) -> Iterator[float]:  # noqa: ARG002  nobody waits in memory
+    def lock(self, seconds: float, who: str) -> Iterator[float]:
         if self.host.locked_by is not None:
             raise HostError(f"another run is at work on this host since {self.host.locked_by}; try again later")
         self.host.locked_by = who
@@ -324,7 +324,7 @@ class _Guard:
         finally:
             self.host.locked_by = None
 
-    def arm(self, name: str, before: Mapping[str, FileState | None], units: Sequence[str], seconds: int) -> None:  # noqa: ARG002
+    def arm(self, name: str, before: Mapping[str, FileState | None], units: Sequence[str], seconds: int) -> None:
         self.host.step("arm")
         if name not in self.host.guards:
             self.host.undone.discard(name)
