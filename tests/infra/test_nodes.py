@@ -125,12 +125,13 @@ def test_what_has_not_joined_is_awaited_and_the_rest_is_done(preview: bool, monk
     assert engine.of(PATCH).keys() == {"nv-1", "pi-03"}
     assert engine.of(PATCH)["pi-03"]["metadata"]["labels"] == {"edge": "pi", "arch": "arm64"}
     assert awaited == ["pi-01", "pi-02", "pi-04"]
-    (release,) = engine.of(RELEASE).values()
-    assert release["atomic"] is True
-    assert "skipAwait" not in release
-    for namespace in engine.of(NAMESPACE).values():
+    assert set(engine.of(RELEASE)) == {"hello", "triton-pinion-tiny"}
+    for release in engine.of(RELEASE).values():
+        assert release["atomic"] is True
+        assert "skipAwait" not in release
+    for name, namespace in engine.of(NAMESPACE).items():
         labels = namespace["metadata"]["labels"]
-        assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
+        assert labels["pod-security.kubernetes.io/enforce"] == ("restricted" if name == "models" else "baseline")
         assert labels["pod-security.kubernetes.io/warn"] == labels["pod-security.kubernetes.io/audit"] == "restricted"
     assert engine.of(NAMESPACE)
     assert not engine.of(CONFIG_MAP), "nobody joins by Pinion"
@@ -139,8 +140,10 @@ def test_what_has_not_joined_is_awaited_and_the_rest_is_done(preview: bool, monk
 def test_a_release_is_placed_and_not_waited_for_while_no_node_can_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, awaited = with_nodes(["pi-01"], monkeypatch)
     assert "nv-1" in awaited
-    (release,) = engine.of(RELEASE).values()
-    assert (release["atomic"], release["skipAwait"]) == (False, True)
+    releases = engine.of(RELEASE)
+    assert set(releases) == {"hello", "triton-pinion-tiny"}
+    for release in releases.values():
+        assert (release["atomic"], release["skipAwait"]) == (False, True)
 
 
 def test_a_cluster_that_cannot_be_asked_is_told_by_its_resources_and_none_is_given_up(
