@@ -136,7 +136,9 @@ def _models(plan: Plan, findings: object) -> list[str]:
             said.setdefault(found.check.subject, []).append(f"{found.check.probe.asks}: {found.found}")
     releases = pool_releases(plan.cluster) if plan.cluster is not None else ()
     return [
-        "; ".join([f"{name} by Triton at {release.name}.{release.namespace}:{release.port}", *said.get(release.name, ())])
+        "; ".join(
+            [f"{name} by Triton at {release.name}.{release.namespace}:{release.port}", *said.get(release.name, ())]
+        )
         for release in releases
         for name in model_settings(release)
     ]
