@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import socketserver
+import string
 import subprocess
 import tarfile
 import threading
@@ -255,6 +256,13 @@ def test_what_is_torn_changed_or_another_sites_is_refused(tmp_path: Path) -> Non
             read(file, "rack", PASSPHRASE)
     for at in (10, 50, len(whole) // 2, len(whole) - 3):
         file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(AuthorityError, match="cannot be opened: "):
+            read(file, "rack", PASSPHRASE)
+    letters = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"
+    last = len(whole.rstrip(b"=\n")) - 1
+    for spare in (1, 2, 3):  # bits of the last letter that mean nothing
+        letter = letters[letters.index(chr(whole[last])) | spare]
+        file.write_bytes(whole[:last] + letter.encode() + whole[last + 1 :])
         with pytest.raises(AuthorityError, match="cannot be opened: "):
             read(file, "rack", PASSPHRASE)
     file.write_bytes(seal(b"x" * 2048, PASSPHRASE))

@@ -54,10 +54,13 @@ def unseal(sealed: bytes, passphrase: bytes) -> bytes:
     if first != _FIRST:
         raise AuthorityError("it is no sealed file of Pinion's")
     try:
-        salt, token, end = rest
-        if end:
-            raise ValueError("something follows")
-        return Fernet(_key(passphrase, base64.b64decode(salt, validate=True))).decrypt(token)
+        stated, token, end = rest
+        salt = base64.b64decode(stated, validate=True)
+        # the last character of Base64 has bits that mean nothing, and would be read whatever they are
+        written = base64.b64encode(salt), base64.urlsafe_b64encode(base64.urlsafe_b64decode(token)), b""
+        if written != (stated, token, end):
+            raise ValueError("it is not as it was written")
+        return Fernet(_key(passphrase, salt)).decrypt(token)
     except (ValueError, InvalidToken) as error:
         raise AuthorityError("it was sealed with another passphrase, or it is damaged or cut off") from error
 
