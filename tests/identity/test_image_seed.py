@@ -56,7 +56,11 @@ def ca(site: Path, tmp_path: Path, step_ca_program: Path) -> Iterator[StepCa]:
 
 @pytest.fixture
 def plan(site: Path, ca: StepCa) -> Plan:
-    return planned(site, concerns={"identity": {"authority": ca.url}})
+    """With an authority elsewhere, which is here: no site file takes an address of the machine that reads it."""
+    elsewhere = "https://ca.example.org:9000"
+    text = planned(site, concerns={"identity": {"authority": elsewhere}}).model_dump_json()
+    assert elsewhere in text
+    return Plan.model_validate_json(text.replace(elsewhere, ca.url))
 
 
 @pytest.fixture
