@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -14,7 +14,7 @@ import aiohttp
 from pinion.routing import Hop, PoolState
 from pinion.services.edge_router.breaker import Breaker
 from pinion.services.edge_router.openai import Asked, Written, answer_body, answer_events, error_body
-from pinion.services.edge_router.place import FailedError, Reply
+from pinion.services.edge_router.place import FailedError, Reply, while_up
 
 #: Seconds between looks, and what one may take: a pool that dies is found out within the sum, and half a second stays to answer.
 LOOK_EVERY, LOOK_TAKES = 0.25, 0.25
@@ -82,7 +82,7 @@ class Pool:
         self.breaker.begun()
         try:
             body = _question(asked, self._length(asked, prompt_tokens))
-            status, said = await self._unless_down(self._post(asked.model, body), patience)
+            status, said = await while_up(self._post(asked.model, body), self._down, patience)
             if status == 400:  # its own fault, whoever answers
                 self.breaker.succeeded()
                 yield _reply(400, json.dumps(error_body(_why(said), 400)).encode(), "application/json")
@@ -128,21 +128,6 @@ class Pool:
             return answer.status, json.loads(data)
         except (ValueError, RecursionError):
             return answer.status, None
-
-    async def _unless_down(self, answer: Awaitable[tuple[int, object]], patience: float) -> tuple[int, object]:
-        """*answer*, as long as looks find the pool ready."""
-        asking = asyncio.ensure_future(answer)
-        down = asyncio.ensure_future(self._down.wait())
-        try:
-            await asyncio.wait({asking, down}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
-                raise FailedError("the pool went silent" if down.done() else f"no answer within {patience:g} s")
-            return asking.result()
-        finally:
-            for task in (asking, down):
-                task.cancel()
-            with suppress(asyncio.CancelledError, aiohttp.ClientError, TimeoutError, FailedError):
-                await asking
 
 
 def _question(asked: Asked, length: int) -> dict[str, Any]:

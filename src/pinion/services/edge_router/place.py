@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
+
+import aiohttp
+
+_T = TypeVar("_T")
 
 
 class FailedError(Exception):
@@ -21,3 +28,19 @@ class Reply:
     status: int
     content_type: str
     pieces: Callable[[], AsyncIterator[bytes]]
+
+
+async def while_up(answer: Awaitable[_T], down: asyncio.Event, patience: float | None = None) -> _T:
+    """*answer*, as long as its place is not *down*, and within *patience* seconds. Raises `FailedError`, and what *answer* raises."""
+    asking, gone = asyncio.ensure_future(answer), asyncio.ensure_future(down.wait())
+    try:
+        await asyncio.wait({asking, gone}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        if not asking.done():
+            raise FailedError("it went silent" if gone.done() else f"no answer within {patience:g} s")
+        return asking.result()
+    finally:
+        for task in (asking, gone):
+            task.cancel()
+        # what it still says is of no use to anybody
+        with suppress(asyncio.CancelledError, aiohttp.ClientError, TimeoutError, FailedError):
+            await asking

@@ -52,7 +52,7 @@ class Router:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._slots, self._kernel, self._telling = Slots(settings.engine.slots), Kernel(), Telling()
-        self._policies = PolicyStore(settings.kept, settings.key, settings.site)
+        self._policies = PolicyStore(settings.kept, settings.key, settings.planned.site)
         self._offered: bytes | None = None
         self._engine: Engine
         self._pool: Pool | None = None
@@ -87,8 +87,8 @@ class Router:
 
     @property
     def _policy(self) -> RoutingPolicy:
-        """The last good policy; without one, what a site gets that says nothing."""
-        return self._policies.policy or RoutingPolicy(site=self._settings.site)
+        """The last good policy that was published; until there is one, what follows from the site file."""
+        return self._policies.policy or self._settings.planned
 
     async def _look(self) -> None:
         while True:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from pinion.routing import PiModel
+from pinion.routing import PiModel, RoutingPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +36,17 @@ class Settings:
 
     Attributes:
         host, port: where clients ask.
-        policy: the signed policy that is placed beside this file; watched, and taken when it is good and newer.
-        kept: where the last good policy is kept.
+        planned: the policy that follows from the site file; it holds until a signed one is given.
+        policy: where a signed policy is placed; watched, and taken when it is good and newer than the last.
+        kept: where the last good one is kept.
         key: who signs policies: an Ed25519 public key, 32 bytes in base64.
         queue: how many requests may wait for a slot of the engine.
     """
 
-    site: str
     host: str
     port: int
     engine: EngineSettings
+    planned: RoutingPolicy
     policy: Path
     kept: Path
     key: str

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from unit.lab.models.engines import few_steps, llama_server, serving
+from unit.lab.models.engines import few_steps, llama_server
 
 from pinion.lab.ports import free_ports
 from pinion.routing import ModelForms, RoutingPolicy
@@ -83,12 +83,21 @@ class Site:
         return time.monotonic() - began
 
 
+@contextmanager
+def engine(log: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """llama.cpp's server with a model that knows nothing and computes as any: its address, and its process."""
+    (port,) = free_ports(1)
+    options = f"--alias {MODEL} --threads 1 --parallel 1 --ctx-size {CONTEXT} --metrics --no-ui --offline --host 127.0.0.1 --port {port}"
+    command = [llama_server(), "--model", str(few_steps().gguf), *options.split()]
+    url = f"http://127.0.0.1:{port}"
+    with running(command, f"{url}/health", log) as process:
+        Site.until(lambda: httpx.get(f"{url}/health", trust_env=False).status_code == 200, 60)
+        yield url, process
+
+
 @pytest.fixture(scope="package")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """llama.cpp's server with a model that knows nothing and computes as any."""
-    options = f"--alias {MODEL} --threads 1 --parallel 1 --ctx-size {CONTEXT} --metrics --slots --no-ui --offline"
-    command = [llama_server(), "--model", str(few_steps().gguf), *options.split()]
-    with serving(command, tmp_path_factory.mktemp("llama") / "log") as address:
+    with engine(tmp_path_factory.mktemp("llama") / "log") as (address, _):
         yield address
 
 
@@ -122,9 +131,10 @@ def site_of(engine: str, folder: Path, *, engine_there: bool = True) -> Iterator
     url, pool = f"http://127.0.0.1:{router_port}", f"http://127.0.0.1:{pool_port}"
     speed = {"prefill": 400.0, "decode": 100.0, "context": CONTEXT}
     settings = {
-        "site": "rack", "host": "127.0.0.1", "port": router_port,
+        "host": "127.0.0.1", "port": router_port,
         "engine": {"url": engine, "model": MODEL, "slots": 1, "speed": speed},
         "pool": {"url": pool, "models": {MODEL: CONTEXT}},
+        "planned": {"site": "rack", "models": [{"name": MODEL}]},
         "policy": str(folder / "policy.json"), "kept": str(folder / "kept.json"),
         "key": base64.b64encode(key.public_key().public_bytes_raw()).decode(),
     }  # fmt: skip

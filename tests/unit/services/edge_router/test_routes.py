@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from unit.services.edge_router.conftest import MODEL, Site, site_of
+from unit.services.edge_router.conftest import MODEL, Site, engine, site_of
 
 from pinion.routing.record import read
 
@@ -255,6 +255,21 @@ def test_without_its_engine_the_pool_answers(tmp_path: Path) -> None:
         refused = site.ask(pinion={"privacy": "on-device"})
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         assert refused.json()["error"]["code"] == "not-on-pi"
+
+
+def test_an_engine_that_goes_silent_holds_nobody(tmp_path: Path) -> None:
+    with engine(tmp_path / "engine.log") as (url, process), site_of(url, tmp_path) as site:
+        site.publish(cpu=1.0)
+        body = {"prompt": "The", "max_tokens": 240, "stream": True, "ignore_eos": True, "pinion": {"hint": "pi"}}
+        with site.client.stream("POST", f"{site.url}/v1/completions", json=body) as answer:
+            events = answer.iter_lines()
+            next(events)
+            process.send_signal(signal.SIGSTOP)
+            last = [line for line in events if line][-1]
+        assert json.loads(last.removeprefix("data: "))["error"]["code"] == "cut_off"
+        assert told(site.ask(pinion={"hint": "pi"})) == ("pool", "not-on-pi")
+        process.send_signal(signal.SIGCONT)
+        site.until(lambda: told(site.ask())[0] == "pi")
 
 
 # --- policy -------------------------------------------------------------------------------------------------------------
