@@ -7,6 +7,7 @@ import json
 import math
 import subprocess
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -355,6 +356,19 @@ def test_decide_brings_no_library_along() -> None:
     program = f"import sys; sys.path[:0] = {sys.path!r}; import pinion.routing; {code}"
     done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) <= {"__main__", "pinion"}
+
+
+def test_a_decision_takes_less_than_20_microseconds() -> None:
+    """Of processor time, at its best of some rounds; it takes about 3 (tests/benchmarks/routing_speed.py)."""
+    hard = Request(600, 200, confidence=0.2, budget=5.0)
+
+    def taken() -> float:
+        started = time.thread_time()
+        for _ in range(2000):
+            decide(hard, STATE, POLICY)
+        return (time.thread_time() - started) / 2000
+
+    assert min(taken() for _ in range(5)) < 20e-6
 
 
 @pytest.mark.parametrize(
