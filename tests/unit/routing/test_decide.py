@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -43,7 +43,7 @@ POLICY = RoutingPolicy(
     site="rack", models=(ModelForms("tiny", "tiny-1", "tiny-13"), ModelForms("large", None, "big-1"))
 )
 IDLE = PiState({"tiny": TINY}, free_slots=1)
-POOL = PoolState(frozenset({"tiny", "large"}), first_token=0.02)
+POOL = PoolState(("tiny", "large"), first_token=0.02)
 STATE = State(IDLE, POOL, (Hop(0.001), Hop(0.001)))
 EASY = Request(prompt_tokens=20, answer_tokens=32)
 
@@ -51,76 +51,89 @@ EASY = Request(prompt_tokens=20, answer_tokens=32)
 # --- any numbers ------------------------------------------------------------------------------------------------------
 
 #: Also what no sound program would say.
-numbers = st.one_of(
-    st.sampled_from([0.0, -0.0, -1.0, math.nan, math.inf, -math.inf, 5e-324, 1e308]),
-    st.floats(min_value=0, max_value=10),
-    st.floats(),
-)
-counts = st.one_of(st.integers(min_value=-2, max_value=4096), st.just(10**400), st.just(-(10**400)))
-names = st.sampled_from(["", "tiny", "large", "unknown"])
+wild = st.one_of(st.sampled_from([0.0, -0.0, -1.0, math.nan, math.inf, -math.inf, 5e-324, 1e308]), st.floats())
+wild_counts = st.integers(min_value=-2, max_value=1 << 40) | st.sampled_from([10**400, -(10**400)])
+
+
+def mostly(sound: st.SearchStrategy[Any], otherwise: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """*sound* nine times of ten, so that one wrong field in a sound whole is what is mostly tried."""
+    return st.integers(min_value=0, max_value=9).flatmap(lambda at: otherwise if at == 0 else sound)
+
+
+times = mostly(st.floats(min_value=0, max_value=1), wild)
+part = mostly(st.floats(min_value=0, max_value=1), wild)
+tokens = mostly(st.integers(min_value=0, max_value=200), wild_counts)
+names = mostly(st.sampled_from(["", "tiny"]), st.sampled_from(["large", "unknown"]))
 requests = st.builds(
     Request,
-    prompt_tokens=counts,
-    answer_tokens=counts,
+    prompt_tokens=tokens,
+    answer_tokens=tokens,
     model=names,
     kind=st.sampled_from(Kind),
     hint=st.sampled_from(Hint),
     privacy=st.sampled_from(Privacy),
     mode=st.none() | st.sampled_from(Mode),
-    confidence=st.none() | numbers,
-    deadline=st.none() | numbers,
-    consent=st.booleans(),
-    budget=st.none() | numbers,
+    confidence=st.none() | part,
+    deadline=st.none() | times,
+    consent=mostly(st.just(True), st.just(False)),
+    budget=st.none() | times,
 )
-pi_models = st.dictionaries(names, st.builds(PiModel, prefill=numbers, decode=numbers, context=counts, start=numbers))
+rates = mostly(st.floats(min_value=5, max_value=300), wild)
 pis = st.builds(
     PiState,
-    models=pi_models | st.just({"tiny": TINY}),
-    free_slots=counts,
-    queue_wait=numbers,
-    cpu=numbers,
-    temperature=numbers,
-    throttled=st.booleans(),
-    age=numbers,
+    models=st.fixed_dictionaries(
+        {
+            "tiny": st.builds(
+                PiModel, prefill=rates, decode=rates, context=mostly(st.just(256), wild_counts), start=times
+            )
+        }
+    ),
+    free_slots=mostly(st.integers(min_value=0, max_value=2), wild_counts),
+    queue_wait=times,
+    cpu=part,
+    temperature=mostly(st.floats(min_value=20, max_value=90), wild),
+    throttled=mostly(st.just(False), st.just(True)),
+    age=times,
 )
 pools = st.builds(
     PoolState,
-    models=st.frozensets(names),
-    healthy=st.booleans(),
+    models=mostly(st.just(("tiny", "large")), st.lists(names, unique=True).map(tuple)),
+    healthy=mostly(st.just(True), st.just(False)),
     on_site=st.booleans(),
-    queue_wait=numbers,
-    first_token=numbers,
-    price=numbers,
-    age=numbers,
+    queue_wait=times,
+    first_token=times,
+    price=times,
+    age=times,
 )
-hops = st.builds(Hop, rtt=numbers, loss=numbers)
+hops = st.builds(Hop, rtt=times, loss=part)
 states = st.builds(
     State,
     pi=pis,
-    pool=st.none() | pools | st.just(POOL),
+    pool=mostly(pools, st.none()),
     path=st.lists(hops, max_size=3).map(tuple),
-    budget=st.none() | numbers,
+    budget=mostly(st.none(), times),
 )
 #: What a policy may be; anything else is refused when it is made.
-seconds = st.floats(min_value=0, max_value=1e6)
-shares = st.floats(min_value=0, max_value=1)
 policies = st.builds(
     RoutingPolicy,
     site=st.just("rack"),
     version=st.integers(min_value=0, max_value=9),
     mode=st.sampled_from(Mode),
-    prompt_tokens=st.integers(min_value=1, max_value=4096),
-    queue_wait=seconds,
-    cpu=shares,
-    confidence=shares,
-    local_tokens=st.integers(min_value=1, max_value=4096),
-    pool_timeout=seconds,
-    stale_after=seconds,
-    objectives=st.builds(Objectives, edge_p95=st.none() | seconds),
+    prompt_tokens=st.integers(min_value=1, max_value=200),
+    queue_wait=st.floats(min_value=0, max_value=1),
+    cpu=st.floats(min_value=0, max_value=1),
+    confidence=st.floats(min_value=0, max_value=1),
+    local_tokens=st.integers(min_value=1, max_value=200),
+    pool_timeout=st.floats(min_value=0, max_value=20),
+    stale_after=st.floats(min_value=0, max_value=5),
+    objectives=st.builds(Objectives, edge_p95=st.none() | st.floats(min_value=0, max_value=3)),
     models=st.just(POLICY.models),
 )
+#: A decision takes microseconds, so many can be tried.
+many = settings(max_examples=300)
 
 
+@many
 @given(requests, states, policies)
 def test_it_answers_for_any_numbers_always_the_same_and_says_why(
     request: Request, state: State, policy: RoutingPolicy
@@ -134,6 +147,7 @@ def test_it_answers_for_any_numbers_always_the_same_and_says_why(
     assert found.version == policy.version
 
 
+@many
 @given(requests, states, policies)
 def test_it_never_breaks_privacy(request: Request, state: State, policy: RoutingPolicy) -> None:
     if decide(request, state, policy).route in {Route.BOTH, Route.POOL}:
@@ -143,6 +157,7 @@ def test_it_never_breaks_privacy(request: Request, state: State, policy: Routing
         assert state.pool.on_site or request.privacy is Privacy.ANY
 
 
+@many
 @given(requests, states, policies)
 def test_it_never_picks_a_place_that_cannot(request: Request, state: State, policy: RoutingPolicy) -> None:
     route, model = decide(request, state, policy).route, request.model or "tiny"
@@ -159,6 +174,7 @@ def test_it_never_picks_a_place_that_cannot(request: Request, state: State, poli
         assert state.pool.first_token + sum(hop.rtt for hop in state.path) < policy.pool_timeout
 
 
+@many
 @given(requests, states, policies)
 def test_a_limit_of_money_is_kept(request: Request, state: State, policy: RoutingPolicy) -> None:
     if decide(request, state, policy).route in {Route.BOTH, Route.POOL}:
@@ -171,6 +187,7 @@ def test_a_limit_of_money_is_kept(request: Request, state: State, policy: Routin
 more = st.floats(min_value=0, max_value=100)
 
 
+@many
 @given(
     requests,
     states,
@@ -193,6 +210,7 @@ def test_more_load_on_the_pi_never_moves_a_request_towards_it(
     assert FAR[now] >= FAR[was]
 
 
+@many
 @given(
     requests, states, policies, st.sampled_from(["queue_wait", "first_token", "healthy", "rtt", "loss", "price"]), more
 )
@@ -224,7 +242,8 @@ def _sound(value: float) -> bool:
     return bool(value >= 0)
 
 
-@given(requests.filter(lambda one: abs(one.prompt_tokens) + abs(one.answer_tokens) < 10**6), states, policies)
+@many
+@given(requests, states, policies)
 def test_a_record_replays_to_the_same_decision(request: Request, state: State, policy: RoutingPolicy) -> None:
     record = Record(request, state, policy, decide(request, state, policy))
     line = record.line()
