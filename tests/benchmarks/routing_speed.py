@@ -37,7 +37,7 @@ POLICY = RoutingPolicy(
 )
 STATE = State(
     PiState({"tiny": PiModel(289.9, 33.84, 2048)}, free_slots=1),
-    PoolState(frozenset({"tiny"}), first_token=0.02),
+    PoolState(("tiny",), first_token=0.02),
     (Hop(0.001), Hop(0.001)),
 )
 REQUESTS = {

@@ -8,6 +8,7 @@ import math
 import click
 
 from pinion.cli.arguments import FINE, PROBLEM, CannotRunError, load_or_exit
+from pinion.cli.completing import sites
 from pinion.plan.routing import routing_policy
 from pinion.simulation import EVIDENCE
 from pinion.simulation.capacity import Answer, CapacityError, PoolOf, Question
@@ -38,7 +39,7 @@ Example:
   pinion capacity dc-rack-12 --rate 1000 --local 70% --service 200ms --p95 150ms
 """
 )
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @click.option(
     "--rate",
     type=click.FloatRange(min=0, min_open=True, max=1e7),

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from pinion.cli.arguments import FINE, PROBLEM, CannotRunError, load_or_exit
+from pinion.cli.completing import sites
 from pinion.plan import plan as compile_plan
 from pinion.simulation import EVIDENCE
 from pinion.simulation.baselines import ROUTERS
@@ -30,7 +31,7 @@ Examples:
   pinion sim dc-rack-12 --scenario my-load.yml --trace requests.jsonl --json
 """
 )
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @click.option(
     "--scenario",
     metavar="FILE",

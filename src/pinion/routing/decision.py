@@ -124,7 +124,7 @@ def decide(request: Request, state: State, policy: RoutingPolicy) -> Decision:
             policy.version,
         )
     sooner = pool_first < pi_first
-    if mode is Mode.SPECULATIVE and not (load and (better or sooner)):
+    if mode is Mode.SPECULATIVE and request.hint is not Hint.PI and not (load and (better or sooner)):
         reasons = (*better, *load, Reason.SPECULATIVE)
         return Decision(Route.BOTH, reasons, False, min(pi_first, pool_first), policy.version)
     if better or (load and sooner):

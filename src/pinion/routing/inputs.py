@@ -108,7 +108,7 @@ class PoolState:
         age: seconds since this was announced; negative when the clock jumped.
     """
 
-    models: frozenset[str]
+    models: tuple[str, ...]
     healthy: bool = True
     on_site: bool = True
     queue_wait: float = 0.0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from importlib import resources
+from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from pinion.routing.policy import Hint, Kind, Mode, Privacy
 from pinion.site import quantities
@@ -45,6 +46,12 @@ class Tokens(Statement):
 
     median: Annotated[float, Field(ge=1)]
     p95: Annotated[float, Field(ge=1)]
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.p95 < self.median:
+            raise ValueError(f"p95 ({self.p95:g}) is less than median ({self.median:g}); exchange them")
+        return self
 
 
 class KindOfLoad(Statement):
@@ -136,6 +143,12 @@ class Fault(Statement):
     at: Seconds
     until: Seconds
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.until <= self.at:
+            raise ValueError(f"it ends (until {self.until:g} s) before it begins (at {self.at:g} s); exchange them")
+        return self
+
 
 class Scenario(Statement):
     """All that is assumed.
@@ -155,6 +168,15 @@ class Scenario(Statement):
     path: tuple[Link, ...] = (Link(),)
     pool: Pool | None = None
     faults: tuple[Fault, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_at_a_time(self) -> Self:
+        for one, other in combinations(self.faults, 2):
+            if one.what == other.what and one.at < other.until and other.at < one.until:
+                raise ValueError(
+                    f"faults: {one.what} is stated twice for {max(one.at, other.at):g} s; make one of both"
+                )
+        return self
 
 
 class ScenarioError(ValueError):

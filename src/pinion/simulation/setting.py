@@ -24,6 +24,6 @@ class Setting:
     path: tuple[Link, ...] = ()
     pool: Pool | None = None
     replicas: int = 0
-    served: frozenset[str] = frozenset()
+    served: tuple[str, ...] = ()
     mean_answer: float = 1.0
     faults: tuple[tuple[float, str, bool], ...] = ()

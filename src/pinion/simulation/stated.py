@@ -50,7 +50,7 @@ def simulated(site: Site, plan: Plan, scenario: Scenario) -> Simulated:
         context=context,
         start=published.start or 0.0,
     )
-    stated = {model.name for model in policy.models if model.pool is not None}
+    stated = tuple(model.name for model in policy.models if model.pool is not None)
     replicas = max((model.replicas for model in policy.models), default=0)
     pool = scenario.pool
     if pool is not None and pool.replicas is None and not stated:
@@ -63,7 +63,7 @@ def simulated(site: Site, plan: Plan, scenario: Scenario) -> Simulated:
         path=scenario.path,
         pool=pool,
         replicas=(pool.replicas or replicas) if pool is not None else 0,
-        served=frozenset(stated or {model.name for model in policy.models}),
+        served=stated or tuple(model.name for model in policy.models),
         mean_answer=mean_answer(scenario.load),
         faults=tuple(
             (at, fault.what, begins)

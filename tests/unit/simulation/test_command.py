@@ -159,6 +159,18 @@ def test_a_bad_trace_is_told_with_its_line_and_key(scenario: Path, tmp_path: Pat
         ("rates: gpt-2\n", ":1:1 rates: Value error, no rates 'gpt-2'; write one of qwen2.5-0.5b-q4_0,"),
         ("pool: {slots: 8}\n", "pool.replicas: no model of dc-rack-12 states a pool"),
         ("load: {kinds: [{model: huge}]}\n", "load.kinds: dc-rack-12 has no model 'huge'; it has tiny"),
+        (
+            "faults: [{what: pool-dead, at: 9s, until: 3s}]\n",
+            ":1:10 faults.0: Value error, it ends (until 3 s) before it begins",
+        ),
+        (
+            "faults: [{what: link-cut, at: 1s, until: 9s}, {what: link-cut, at: 8s, until: 10s}]\n",
+            "the file: Value error, faults: link-cut is stated twice for 8 s",
+        ),
+        (
+            "load: {kinds: [{prompt: {median: 9, p95: 3}}]}\n",
+            ":1:18 load.kinds.0.prompt: Value error, p95 (3) is less than",
+        ),
         ("pis: [\n", ":2:1"),
         ("- 1\n", ":1:1"),
         (

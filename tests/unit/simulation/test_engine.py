@@ -33,7 +33,7 @@ SETTING = Setting(
     path=(Link(rtt=0.002),),
     pool=Pool(replicas=1, slots=4, service=0.2, varies="constant", first_token=0.02),
     replicas=1,
-    served=frozenset({"tiny"}),
+    served=("tiny",),
 )
 
 
@@ -160,10 +160,47 @@ def test_a_request_that_waits_too_long_in_the_pool_is_answered_at_home() -> None
     assert list(found.first_tokens[Route.PI]) == [pytest.approx(1.1)]
 
 
+def failing(*at: tuple[float, str, bool], **pool: Any) -> Setting:
+    return dataclasses.replace(with_pool(**{"service": 3.0, "slots": 1} | pool), faults=at)
+
+
+def test_two_faults_at_once_send_a_request_home_once() -> None:
+    setting = failing((1.5, "pool-dead", True), (1.6, "link-cut", True))
+    found = run(setting, (1.0, 0, HARD), (9.0, 1, EASY))
+    assert found.fallbacks == 1
+    assert sorted(found.answers[Route.PI]) == [pytest.approx(1.1), pytest.approx(0.5 + 0.5 + 1.1)]
+    assert list(found.first_tokens[Route.PI]) == [pytest.approx(0.022), pytest.approx(0.1)], "it had begun to stream"
+
+
+def test_a_token_that_a_dead_pool_had_not_made_was_not_seen() -> None:
+    found = run(failing((1.5, "pool-dead", True), first_token=2.0), (1.0, 0, HARD))
+    assert list(found.first_tokens[Route.PI]) == [pytest.approx(0.5 + 0.5 + 0.1)]
+
+
+def test_a_pool_that_lives_again_has_forgotten_what_it_worked_on() -> None:
+    """A slot is free at once, and what ended in the old life frees none in the new."""
+    setting = failing((1.5, "pool-dead", True), (1.6, "pool-dead", False))
+    found = run(setting, (1.0, 0, HARD), (2.5, 1, HARD), (4.3, 2, HARD))
+    assert list(found.first_tokens[Route.POOL]) == [pytest.approx(0.022), pytest.approx(5.501 - 4.3 + 0.021)]
+
+
+def test_what_waited_in_a_dead_pool_waits_there_no_more() -> None:
+    setting = failing((1.5, "pool-dead", True), (1.6, "pool-dead", False), detection=4.0, service=1.0)
+    found = run(setting, (1.0, 0, HARD), (1.1, 1, HARD), (2.5, 2, HARD))
+    assert len(found.answers[Route.POOL]) == 1
+    assert sorted(found.answers[Route.PI]) == [pytest.approx(1.5 + 4.0 + 1.1 - arrived) for arrived in (1.1, 1.0)]
+
+
+def test_a_queue_that_is_worked_off_is_forgotten() -> None:
+    setting = dataclasses.replace(SETTING, policy=dataclasses.replace(POLICY, queue_wait=1.5))
+    found = run(setting, *((at, 0, EASY) for at in (1.0, 1.0, 1.0, 10.0, 10.0)))
+    assert (len(found.answers[Route.PI]), len(found.answers[Route.POOL])) == (4, 1)
+
+
 kinds = st.builds(
     KindOfLoad,
-    prompt=st.builds(Tokens, median=st.floats(1, 60), p95=st.floats(1, 200)),
-    answer=st.builds(Tokens, median=st.floats(1, 60), p95=st.floats(1, 200)),
+    prompt=st.builds(Tokens, median=st.floats(1, 60), p95=st.floats(60, 200)),
+    answer=st.builds(Tokens, median=st.floats(1, 60), p95=st.floats(60, 200)),
     hard=st.floats(0, 1),
     mode=st.none() | st.sampled_from(Mode),
     privacy=st.sampled_from(Privacy),
