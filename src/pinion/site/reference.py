@@ -221,7 +221,7 @@ def errors() -> str:
         if kind.topic != topic:
             topic = kind.topic
             lines += ["", f"## {topic}", "", "| code | is | says | fix |", "|---|---|---|---|"]
-        said = (kind.title, _cell(kind.wrong), _cell(kind.fix))
+        said = (kind.title, _cell(kind.wrong), _cell(kind.fix.words))
         lines.append(f'| <a id="{code.lower()}"></a>{code} | {" | ".join(said)} |')
     return "\n".join([*lines, ""])
 

@@ -15,6 +15,8 @@ from pinion.site.rules.rollout import KINDS
 
 #: resolv.conf(5): MAXNS.
 MOST_NAME_SERVERS = 3
+#: Name servers for examples (RFC 5737).
+NAME_SERVERS = ("192.0.2.53", "198.51.100.53", "203.0.113.53")
 #: Sources that take the place of what a platform brings; tests/unit/site/test_refusals.py holds them to the plan's.
 REPLACING = ("debian", "raspi")
 #: As difflib counts likeness: "raspbian" is near "raspi", "backports" is near neither.
@@ -37,7 +39,7 @@ def check(facts: Facts) -> None:
         known = [*KINDS, *host_names(facts)]
         for index, host in enumerate(source.hosts):
             if host not in known and not facts.may_be_node(host):
-                hint = facts.report.hint(host, known)
+                hint = facts.report.hint(host, known, source.hosts)
                 facts.report.on("BASE-012", (*path, "hosts", index), name=host, hint=hint)
         _twice(facts, path, source, had)
 
@@ -58,7 +60,8 @@ def _name_servers(facts: Facts, stated: tuple[str, ...]) -> None:
         try:
             server = str(server_address(written))
         except ValueError:
-            facts.report.on("BASE-006", path, name=written)
+            good = next((each for each in NAME_SERVERS if each not in stated), None)
+            facts.report.on("BASE-006", path, name=written, example=good)
             continue
         if first.setdefault(server, index) != index:
             facts.report.on("BASE-007", path, name=written, position=first[server] + 1)

@@ -6,6 +6,7 @@ from pinion.site.edge_models import ENGINE_FORMATS, served, stored
 from pinion.site.errors import Path
 from pinion.site.node_concerns import EdgeRuntime
 from pinion.site.quantities import fraction, seconds
+from pinion.site.rules.bounds import bounded
 from pinion.site.rules.facts import Facts
 
 #: Oftener asks a server that has nothing new to say; less often leaves a Pi without its model for a day after a break.
@@ -36,9 +37,7 @@ def _store(facts: Facts) -> None:
     if stated is None:
         return
     low, high = _RETRY
-    if not seconds(low) <= seconds(stated.interval) <= seconds(high):
-        where = ("concerns", "model_store", "interval")
-        facts.report.on("SITE-020", where, key="interval", value=stated.interval, low=low, high=high)
+    bounded(facts, ("concerns", "model_store", "interval"), stated.interval, low, high)
     sizes = [source.size for _, source in stored(facts.site).values()]
     if not sizes and not any(facts.has(("models", name, "edge", "source")) for name in facts.site.models):
         facts.report.on_key("MODEL-006", ("concerns", "model_store"))
@@ -60,7 +59,8 @@ def _runtime(facts: Facts) -> None:
         return
     if not memory_is_sound(stated):
         low, high = _MEMORY
-        facts.report.on("MODEL-014", (*where, "memory"), value=stated.memory, low=low, high=high)
+        nearest = low if fraction(stated.memory) < fraction(low) else high
+        facts.report.on("MODEL-014", (*where, "memory"), value=stated.memory, low=low, high=high, nearest=nearest)
     groups = {name: group for name, group in facts.site.pis.items() if group.board in facts.catalog.boards}
     for name, group in groups.items():
         cores = facts.catalog.boards[group.board].cores
@@ -78,11 +78,11 @@ def _runtime(facts: Facts) -> None:
         return
     chosen = served(facts.site)
     if chosen is None:
-        kept = ", ".join(stored(facts.site)) or "none"
+        kept, first = ", ".join(stored(facts.site)) or "none", next(iter(stored(facts.site)), None)
         if facts.has((*where, "model")):
-            facts.report.on("MODEL-008", (*where, "model"), kept=kept)
+            facts.report.on("MODEL-008", (*where, "model"), kept=kept, first=first)
         elif len(stored(facts.site)) > 1:
-            facts.report.on_key("MODEL-008", where, kept=kept)
+            facts.report.on_key("MODEL-008", where, kept=kept, first=first)
         return
     source, needed = stored(facts.site)[chosen][1], ENGINE_FORMATS[stated.engine]
     if source.format != needed:
