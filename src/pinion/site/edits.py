@@ -69,22 +69,36 @@ def _entry(root: Mapping, path: Path, texts: tuple[str, ...]) -> Edit | None:
 def _removal(root: Mapping, path: Path) -> Edit | None:
     above = entry_at(root, path[:-1])
     home: Node = root if not path[:-1] or above is None else above.node
-    if isinstance(home, Mapping):
-        keys = list(home.entries)
-        members = [((entry.line, entry.column), _end(entry.node)) for entry in home.entries.values()]
-        index, empty = keys.index(str(path[-1])), "{}"
-    else:
-        assert isinstance(home, Sequence)
-        members = [((item.line, item.column), _end(item)) for item in home.items]
-        index, empty = int(path[-1]), "[]"
-    start, end = members[index]
-    if len(members) == 1:
+    assert isinstance(home, (Mapping, Sequence))
+    before, member, after = _neighbours(home, path[-1])
+    start, end = (member.line, member.column), _end(member.node)
+    if before is None and after is None:
         if home.flow:
             return Edit(*start, *end, ("",))
-        return _value(above, (empty,)) if above is not None else None
-    if index == 0:
-        return Edit(*start, *members[1][0], ("",))
+        return _value(above, ("{}" if isinstance(home, Mapping) else "[]",)) if above is not None else None
+    if before is None:
+        assert after is not None
+        return Edit(*start, after.line, after.column, ("",))
     if home.flow:
-        return Edit(*members[index - 1][1], *end, ("",))
+        return Edit(*_end(before.node), *end, ("",))
     # A block scalar ends where the next line begins.
     return Edit(start[0], 1, end[0] if end[1] == 1 else end[0] + 1, 1, ("",))
+
+
+def _neighbours(home: Mapping | Sequence, step: str | int) -> tuple[Entry | None, Entry, Entry | None]:
+    """The member of *home* at *step*, and those before and after it. No further than there is looked."""
+    if isinstance(home, Sequence):
+        index = int(step)
+        before = _item(home, index - 1) if index > 0 else None
+        return before, _item(home, index), _item(home, index + 1) if index + 1 < len(home.items) else None
+    before = None
+    entries = iter(home.entries.items())
+    for key, entry in entries:
+        if key == str(step):
+            return before, entry, next((following for _, following in entries), None)
+        before = entry
+    raise KeyError(step)
+
+
+def _item(home: Sequence, index: int) -> Entry:
+    return Entry(home.items[index].line, home.items[index].column, home.items[index])

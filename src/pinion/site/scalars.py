@@ -24,21 +24,27 @@ _TRAPS: tuple[tuple[str, re.Pattern[str]], ...] = (
         re.compile(r"[-+]?(\.inf|\.nan|\.[0-9_]+|[0-9][0-9_]*\.|([0-9][0-9_]*)?\.?[0-9]+e[-+]?[0-9]+)$", re.IGNORECASE),
     ),
 )
+#: Of traps that begin with a letter, the longest (``false``); all others begin with a digit or a sign.
+_LONGEST_WORD = 5
 #: Text that needs no quotes anywhere in a file: no indicator of YAML, and nothing that ends a value in a flow collection.
 _SAFE = re.compile(r"[A-Za-z0-9_/.](?:[A-Za-z0-9_/.+%@~-]|:(?=[A-Za-z0-9_/])| (?=[A-Za-z0-9_/.]))*")
 
 
 def meaning(text: str) -> Plain | None:
     """The value of a plain scalar that every reader of YAML takes alike and that is not text; None otherwise."""
+    if text[:1].isalpha():
+        return {"true": True, "false": False}.get(text)
     if _WHOLE.match(text):
         return int(text)
     if _DECIMAL.match(text):
         return float(text)
-    return {"true": True, "false": False}.get(text)
+    return None
 
 
 def trap(text: str) -> str | None:
     """The code of the trap that the plain scalar *text* is, None when it is text to every reader."""
+    if len(text) > _LONGEST_WORD and text[0].isalpha():  # most of a file: a name
+        return None
     return next((code for code, pattern in _TRAPS if pattern.match(text)), None)
 
 

@@ -144,6 +144,8 @@ class Shaped:
             for error in errors:
                 # Later rounds only meet what earlier ones made: a key that is missing because its value was taken out.
                 self._take(error, seen, first=turn == 0)
+                if self._report.full:  # nothing more would be told, so nothing need be mended for it
+                    return _Partial()
         return _Partial()
 
     def _take(self, error: ErrorDetails, seen: set[Path], *, first: bool) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pinion.site.allocation import AddressRange, identity_number, node_name
 from pinion.site.catalog import Catalog
 from pinion.site.errors import Path, Report
+from pinion.site.fixes import Fix
 from pinion.site.internet import Address, Prefix
 from pinion.site.model import GpuServer, ManagementHost, Network, PiGroup, Site, Switch
 from pinion.site.quantities import MAXIMUM_EXPANSION, numbers
@@ -120,7 +121,8 @@ class Facts:
         names = self.stated(section)
         # A section that must be there and is not has been reported itself, and so has a name that stands for two.
         if name not in names and (names or section not in REQUIRED) and not self._doubled(section):
-            hint = self.report.hint(name, list(filter(fits, names)) if fits is not None else names)
+            fitting = list(filter(fits, names)) if fits is not None else names
+            hint = self.report.hint(name, fitting) if fitting else Fix(f"state one under '{section}', and name it here")
             texts = tuple(beside.replace("{}", text) for text in hint.texts)
             self.report.on(code, path, name=name, hint=replace(hint, texts=texts))
         return False
