@@ -52,6 +52,11 @@ class Kind:
     at: tuple[str, ...] | None = None
     choice: str = ""
 
+    def said(self) -> dict[str, str]:
+        """What a person is told of this kind of problem, by its name."""
+        told = {"code": self.code, "topic": self.topic, "title": self.title, "wrong": self.wrong}
+        return {**told, "fix": self.fix.words, "choice": self.choice}
+
 
 @cache
 def catalogue() -> dict[str, Kind]:
