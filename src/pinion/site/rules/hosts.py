@@ -9,11 +9,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from pinion.site.allocation import node_name
 from pinion.site.concerns import COMMENT_BYTES, PRIVATE_DOMAIN, Base, Concerns, Firewall
 from pinion.site.errors import Path
-from pinion.site.internet import Prefix, server_address
+from pinion.site.internet import Prefix, is_this_host, server_address
 from pinion.site.internet import prefix as ip_network
 from pinion.site.model import Purpose
 from pinion.site.rules.bounds import bounded
 from pinion.site.rules.facts import Facts
+from pinion.site.rules.networks import is_host
 
 #: Flows that the plan states itself; tests/unit/plan/test_flows.py holds this to `pinion.plan.flows`.
 PLANNED_FLOWS = frozenset(
@@ -88,7 +89,7 @@ def _base(facts: Facts, stated: Base) -> None:
     first: dict[str, int] = {}
     for index, server in enumerate(stated.time_servers):
         path: Path = ("concerns", "base", "time_servers", index)
-        if not _is_address(server) and (not _HOST_NAME.fullmatch(server) or re.fullmatch(r"[0-9.]+", server)):
+        if not is_server_of_hosts(facts, server) and not _is_name_of_another(server):
             facts.report.on(
                 "BASE-003",
                 path,
@@ -171,12 +172,19 @@ def _meant(written: str) -> Prefix | None:
     return None if _is_nowhere(found) else found
 
 
-def _is_address(written: str) -> bool:
+def is_server_of_hosts(facts: Facts, written: str) -> bool:
+    """Whether *written* is an address that hosts can ask: not their own, and no network's own or broadcast address."""
     try:
-        server_address(written)
+        found = server_address(written)
     except ValueError:
         return False
-    return True
+    homes = [home for subnet in facts.subnets.values() if (home := subnet.home(found)) is not None]
+    return not found.is_loopback and all(is_host(found, home) for home in homes)
+
+
+def _is_name_of_another(written: str) -> bool:
+    """Whether *written* is the name of a host that is not the one that asks."""
+    return bool(_HOST_NAME.fullmatch(written)) and not re.fullmatch(r"[0-9.]+", written) and not is_this_host(written)
 
 
 def _not_a_prefix(written: str) -> str | None:

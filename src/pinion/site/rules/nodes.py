@@ -180,3 +180,6 @@ def _rings(facts: Facts, ring: int) -> None:
         if nic is not None and nic.ring is not None and ring > nic.ring:
             facts.report.on("NODE-013", ("concerns", "nic_tuning", "ring"), ring=ring, name=name, largest=nic.ring)
             return
+    if ring & (ring - 1):  # Linux, mlx5e_ethtool_set_ringparam: the driver takes the next power of two
+        higher = 1 << ring.bit_length()
+        facts.report.on("NODE-026", ("concerns", "nic_tuning", "ring"), ring=ring, higher=higher, lower=higher // 2)

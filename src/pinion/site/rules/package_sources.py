@@ -10,7 +10,7 @@ from pinion.site.concerns import PackageSource
 from pinion.site.errors import Path
 from pinion.site.internet import server_address
 from pinion.site.rules.facts import Facts
-from pinion.site.rules.hosts import host_names
+from pinion.site.rules.hosts import host_names, is_server_of_hosts
 from pinion.site.rules.rollout import KINDS
 
 #: resolv.conf(5): MAXNS.
@@ -57,12 +57,11 @@ def _name_servers(facts: Facts, stated: tuple[str, ...]) -> None:
     first: dict[str, int] = {}
     for index, written in enumerate(stated):
         path: Path = ("concerns", "base", "name_servers", index)
-        try:
-            server = str(server_address(written))
-        except ValueError:
+        if not is_server_of_hosts(facts, written):
             good = next((each for each in NAME_SERVERS if each not in stated), None)
             facts.report.on("BASE-006", path, name=written, example=good)
             continue
+        server = str(server_address(written))
         if first.setdefault(server, index) != index:
             facts.report.on("BASE-007", path, name=written, position=first[server] + 1)
         elif index >= MOST_NAME_SERVERS:

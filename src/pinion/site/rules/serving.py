@@ -11,6 +11,8 @@ from pinion.site.rules.facts import Facts
 
 #: Oftener asks a server that has nothing new to say; less often leaves a Pi without its model for a day after a break.
 _RETRY = ("1min", "24h")
+#: Nothing answers within less; and who waits longer has no objective.
+_LATENCY = ("1ms", "1h")
 #: Less holds no model; more leaves nothing for the system.
 _MEMORY = ("10%", "95%")
 #: The chip whose HAT answers language models (vendor's documentation: Hailo's GenAI server is for the Hailo-10H).
@@ -27,6 +29,8 @@ def check(facts: Facts) -> None:
             facts.report.on_key("MODEL-002", (*path, "edge"), name=name)
         if model.pool is not None and facts.lacks("gpu_servers"):
             facts.report.on_key("MODEL-003", (*path, "pool"), name=name)
+    if facts.site.routing is not None and facts.site.routing.pool_timeout is not None:
+        bounded(facts, ("routing", "pool_timeout"), facts.site.routing.pool_timeout, *_LATENCY)
     _objectives(facts)
     _store(facts)
     _runtime(facts)
@@ -94,8 +98,13 @@ def _objectives(facts: Facts) -> None:
     stated = facts.site.objectives
     if stated is None:
         return
+    sound = True
+    for section, key in (("edge", "p50"), ("edge", "p95"), ("site", "p95")):
+        written = getattr(getattr(stated, section), key, None)
+        if written is not None:
+            sound &= bounded(facts, ("objectives", section, key), written, *_LATENCY)
     p50, p95 = (stated.edge.p50, stated.edge.p95) if stated.edge is not None else (None, None)
-    if p50 is not None and p95 is not None and seconds(p50) > seconds(p95):
+    if sound and p50 is not None and p95 is not None and seconds(p50) > seconds(p95):
         facts.report.on("MODEL-004", ("objectives", "edge", "p50"), p50=p50, p95=p95)
     if stated.site is not None and stated.site.availability is not None and fraction(stated.site.availability) == 1.0:
         facts.report.on("MODEL-005", ("objectives", "site", "availability"))
