@@ -1,0 +1,27 @@
+"""All that follows from a plan: what the renderers, the NetBox records, the cluster and the checks make of it."""
+
+from __future__ import annotations
+
+from pinion.checks.claims import checks
+from pinion.drivers.netbox import device_record, site_records, vlan_record
+from pinion.plan import Plan
+from pinion.plan.rollout import waves
+from pinion.render.switch import eos_config
+
+
+def effects(planned: Plan) -> tuple[object, ...]:
+    """All that the plan renders or proves: what `infra/`, the host runs, `pinion verify` and `pinion identity` take from it."""
+    cluster = planned.cluster
+    return (
+        [(switch.model_dump(), eos_config(switch)) for switch in planned.switches],
+        [host.model_dump() for host in planned.hosts],
+        site_records(planned),
+        [vlan_record(planned, vlan.name) for vlan in planned.vlans],
+        [device_record(planned, device.name) for device in planned.devices],
+        (cluster.server, cluster.control_plane, cluster.nodes, cluster.namespaces, cluster.releases)
+        if cluster
+        else None,
+        checks(planned),
+        waves(planned.hosts, planned.rollout),
+        planned.authority,
+    )
