@@ -46,11 +46,6 @@ class Item:
     want: Want
     body: dict[str, JsonValue]
 
-    @property
-    def ref(self) -> Ref:
-        """The reference by which others name the record."""
-        return Ref(self.want.kind, self.want.mark, self.want.label)
-
 
 class Batch:
     """The units of one run. *dry*: a preview. *alive*: marks of further units that the site file still holds, as far as known."""
@@ -71,9 +66,12 @@ class Batch:
         for unit in units:
             for want in unit.wants:
                 self.by_kind[want.kind].append((unit, want))
-                for ref in want.refs():
-                    if (ref.kind, ref.mark) not in own:
-                        self.outside[ref.kind][ref.mark] = ref
+        waiting = [ref for unit in units for want in unit.wants for ref in want.refs()]
+        while waiting:
+            ref = waiting.pop()
+            if (ref.kind, ref.mark) not in own and ref.mark not in self.outside[ref.kind]:
+                self.outside[ref.kind][ref.mark] = ref
+                waiting += ref.refs()
 
     def load(self, *kinds: Kind) -> None:
         """Fetch what is marked as the units' or as something that they refer to."""

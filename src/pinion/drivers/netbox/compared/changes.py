@@ -45,7 +45,7 @@ def updated(item: Item, found: Match, patch: Mapping[str, JsonValue]) -> None:
 
 
 def _held(record: Record, name: str) -> JsonValue:
-    if name == "assigned_object_id" and isinstance(record.get("assigned_object"), Mapping):
+    if name == "assigned_object_id" and isinstance(record.get("assigned_object"), dict):
         return word({"object": record["assigned_object"]})
     return word(record.get(name))
 

@@ -129,7 +129,7 @@ class Reading(Generic[D]):
                 values[kind.listed] = tuple(items)
         if unit.main is DEVICE:
             kind_of = main.get("device_type")
-            values["manufacturer"] = word(kind_of.get("manufacturer")) if isinstance(kind_of, Mapping) else ""
+            values["manufacturer"] = word(kind_of.get("manufacturer")) if isinstance(kind_of, dict) else ""
         mark, drift = mark_of(main), [*_drift(name, parts), *doubles]
         owner: Owner = "foreign" if mark != unit.mark(key) else "adopted" if is_adopted(main) else "created"
         return Observed(
@@ -149,7 +149,7 @@ class Reading(Generic[D]):
 
     def _vlan(self, nested: JsonValue) -> str | None:
         """A VLAN by its name in the site file, not by what somebody renamed it to: that is the VLAN's drift, not each port's."""
-        if not isinstance(nested, Mapping):
+        if not isinstance(nested, dict):
             return None
         whole = self._view.get(VLAN, identity(nested))
         return VLAN.words_of(mark_of(whole) if whole else None).get("name", str(nested.get("name")))
@@ -211,11 +211,11 @@ def _number(record: Record, name: str) -> int:
 def _end(record: Record, side: str) -> tuple[int, str, str] | None:
     """One end: interface id, device name, interface name."""
     ends = record.get(side)
-    if not isinstance(ends, list) or len(ends) != 1 or not isinstance(ends[0], Mapping):
+    if not isinstance(ends, list) or len(ends) != 1 or not isinstance(ends[0], dict):
         return None
     thing = ends[0].get("object")
-    device = thing.get("device") if isinstance(thing, Mapping) else None
-    if not isinstance(thing, Mapping) or not isinstance(device, Mapping):
+    device = thing.get("device") if isinstance(thing, dict) else None
+    if not isinstance(thing, dict) or not isinstance(device, dict):
         return None
     return identity(thing), str(device.get("name")), str(thing.get("name"))
 

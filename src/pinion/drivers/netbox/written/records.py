@@ -43,7 +43,7 @@ class RecordWriter:
     def foresee(self, creates: Sequence[Item], updates: Sequence[tuple[Item, Match]]) -> None:
         """In a preview: the account without the writes."""
         for item in creates:
-            self._batch.references.pretend(item.ref)
+            self._batch.references.pretend(item.want)
             changes.created(item, None)
         for item, found in updates:
             if patch := compare(item.want, item.body, found):
@@ -107,7 +107,7 @@ class RecordWriter:
 
     def _note(self, item: Item, record: Record) -> None:
         """Note that *record* is the wanted one: others may refer to it."""
-        self._batch.references.know(item.ref, identity(record))
+        self._batch.references.know(item.want, identity(record))
         item.unit.exists |= item.want.mark == item.unit.mark
 
     def _made(self, item: Item, record: Record) -> None:

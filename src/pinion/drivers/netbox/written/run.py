@@ -148,7 +148,7 @@ class Run:
         item.unit.fail(ExistsError(conflict.object, conflict.reason, conflict.url))
         item.unit.exists |= item.want.mark == item.unit.mark
         if self._batch.dry:
-            self._batch.references.pretend(item.ref)
+            self._batch.references.pretend(item.want)
 
     # --- late fields ----------------------------------------------------------------------------------------------------
 
