@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from pydantic import JsonValue
@@ -50,7 +50,7 @@ class Ref:
     @property
     def natural(self) -> dict[str, Value]:
         """Fields by which to find it when nothing carries the mark."""
-        return {name: self.kind.column(name).wanted(self.words) for name in self.kind.known_by}
+        return {name: self.kind.column[name].wanted(self.words) for name in self.kind.known_by}
 
     def refs(self) -> Iterator[Ref]:
         """Every reference of the natural key."""
@@ -159,7 +159,7 @@ class Search:
     values: Callable[[JsonValue], Iterable[str]] = lambda value: (str(value),)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """One kind of record.
 
@@ -212,25 +212,33 @@ class Kind:
         """Whether it carries tags and custom fields."""
         return bool(self.mark)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the fields that may be written, and the description that every object has."""
-        return tuple(dict.fromkeys((*_by_name(self), "description")))
+    @cached_property
+    def column(self) -> Mapping[str, Field]:
+        """The fields by NetBox's names."""
+        return {one.name: one for one in self.fields}
 
     @property
+    def columns(self) -> frozenset[str]:
+        """Names of the fields that may be written, and the description that every object has."""
+        return frozenset((*self.column, "description"))
+
+    @cached_property
     def reading(self) -> tuple[str, ...]:
         """Names for the `fields` parameter of a read: all that is written or observed, and nothing that costs a count."""
-        return _reading(self)
+        marks = ("tags", "custom_fields") if self.marked else ()
+        return tuple(dict.fromkeys((*_READ_ONLY, *self.column, "description", *self.observed, *marks)))
 
-    @property
+    @cached_property
     def writing(self) -> frozenset[str]:
         """Names that the body of a POST or PATCH may hold."""
         marks = ("tags", "add_tags", "remove_tags", "custom_fields") if self.marked else ()
-        return frozenset((*self.columns, *marks))
+        return self.columns.union(marks)
 
-    def column(self, name: str) -> Field:
-        """The field that NetBox calls *name*; `KeyError` when we have none."""
-        return _by_name(self)[name]
+    @cached_property
+    def _mark_pattern(self) -> re.Pattern[str]:
+        """The mark's text as a pattern: only the last word may hold a slash, and none where it is the name of a unit."""
+        text = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(self.mark))
+        return re.compile(re.sub(r"\[\^/\]\+\)$", ".+)", text) if self.place else text)
 
     # --- what is wanted -------------------------------------------------------------------------------------------------
 
@@ -255,7 +263,7 @@ class Kind:
 
     def words_of(self, mark: str | None) -> dict[str, str]:
         """The words that a mark was made of; none when it is not one of this kind."""
-        found = _mark_pattern(self).fullmatch(mark or "")
+        found = self._mark_pattern.fullmatch(mark or "")
         return found.groupdict() if found else {}
 
     def place_of(self, record: Record) -> str:
@@ -303,24 +311,6 @@ class Kind:
 def _is_there(value: JsonValue) -> bool:
     """False for the negative number that a preview gives what is yet to be made."""
     return not isinstance(value, int) or value >= 0
-
-
-@cache
-def _by_name(kind: Kind) -> dict[str, Field]:
-    return {one.name: one for one in kind.fields}
-
-
-@cache
-def _reading(kind: Kind) -> tuple[str, ...]:
-    marks = ("tags", "custom_fields") if kind.marked else ()
-    return tuple(dict.fromkeys((*_READ_ONLY, *kind.columns, *kind.observed, *marks)))
-
-
-@cache
-def _mark_pattern(kind: Kind) -> re.Pattern[str]:
-    """The mark's text as a pattern: only the last word may hold a slash, and none where it is the name of a unit."""
-    text = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(kind.mark))
-    return re.compile(re.sub(r"\[\^/\]\+\)$", ".+)", text) if kind.place else text)
 
 
 class UnknownNameError(ValueError):

@@ -26,10 +26,11 @@ Again = list[tuple[Item, Exception]]
 
 
 class RecordWriter:
-    """Creates and updates records of one run."""
+    """Creates and updates records of one run. *inherited*: marks of what stands for something that was there before us."""
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: Batch, inherited: Collection[str]) -> None:
         self._batch = batch
+        self._inherited = inherited
         self._view = batch.view
         self._tried: set[tuple[Kind, str]] = set()
 
@@ -49,11 +50,11 @@ class RecordWriter:
             if patch := compare(item.want, item.body, found):
                 changes.updated(item, found, patch)
 
-    def create(self, kind: Kind, items: Sequence[Item], attempt: int, inherited: Collection[str]) -> Again:
-        """Create; *inherited* are marks of what stands for something that was there before us."""
+    def create(self, kind: Kind, items: Sequence[Item], attempt: int) -> Again:
+        """Create; what to look at again, with the reason."""
         again: Again = []
         made: list[Item] = []
-        bodies = [_creation(item, adopted=item.want.mark in inherited) for item in items]
+        bodies = [_creation(item, adopted=item.want.mark in self._inherited) for item in items]
         for item, answer in zip(items, self._batch.writes.create(kind, bodies, attempt=attempt), strict=True):
             if not isinstance(answer, Exception):
                 made.append(item)
@@ -70,15 +71,13 @@ class RecordWriter:
             self._verify(kind, made)
         return again
 
-    def update(
-        self, kind: Kind, pairs: Sequence[tuple[Item, Match]], attempt: int, inherited: Collection[str] = ()
-    ) -> Again:
-        """PATCH what differs. *inherited*: as for `create`."""
+    def update(self, kind: Kind, pairs: Sequence[tuple[Item, Match]], attempt: int) -> Again:
+        """PATCH what differs; what to look at again, with the reason."""
         again: Again = []
         work: list[tuple[Item, Match, Body]] = []
         for item, found in pairs:
             patch = compare(item.want, item.body, found)
-            if item.want.mark in inherited and not is_adopted(found.record):
+            if item.want.mark in self._inherited and not is_adopted(found.record):
                 patch["custom_fields"] = {MARK: item.want.mark, ADOPTED: True}
             if patch:
                 work.append((item, found, {"id": identity(found.record), **patch}))
@@ -96,14 +95,13 @@ class RecordWriter:
 
     def give_up(self, kind: Kind, again: Again) -> None:
         """A last look: what our lost POSTs have made by now is made; the rest has failed."""
-        self._batch.load(kind)
         for item, reason in again:
             records = self._view.marked(kind, item.want.mark)
             if records and (kind, item.want.mark) in self._tried:
                 self._note(item, records[0])
                 self._made(item, records[0])
             else:
-                item.unit.fail(given_up(item.want, reason))
+                item.unit.fail(_given_up(item.want, reason))
 
     def _note(self, item: Item, record: Record) -> None:
         """Note that *record* is the wanted one: others may refer to it."""
@@ -175,7 +173,7 @@ def _worth_another(error: Exception, attempt: int) -> bool:
     return _is_passing(error) or (attempt == 0 and (_looks_taken(error) or lacks_permission))
 
 
-def given_up(want: Want, reason: Exception) -> NetBoxError:
+def _given_up(want: Want, reason: Exception) -> NetBoxError:
     """The error after the last attempt."""
     if isinstance(reason, UnreachableError):
         return reason.about(want.label)

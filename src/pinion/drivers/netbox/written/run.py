@@ -27,7 +27,7 @@ from pinion.drivers.netbox.kinds.values import Record, identity
 from pinion.drivers.netbox.results import Conflict
 from pinion.drivers.netbox.server.retry import Budget
 from pinion.drivers.netbox.written.making_room import Room
-from pinion.drivers.netbox.written.records import Again, RecordWriter, given_up
+from pinion.drivers.netbox.written.records import Again, RecordWriter
 from pinion.drivers.netbox.written.unwanted import remove_unwanted
 
 #: How often we look again at records that keep changing under us.
@@ -42,8 +42,8 @@ class Run:
     def __init__(self, batch: Batch, *, total_time: float = 120.0, budget: Callable[[float], Budget] = Budget) -> None:
         self._batch = batch
         self._view = batch.view
-        self._writer = RecordWriter(batch)
         self._room = Room(batch)
+        self._writer = RecordWriter(batch, self._room.inherited)
         self._budget = budget
         self._total_time = total_time
         self._bodies: dict[Kind, dict[str, Mapping[str, JsonValue]]] = defaultdict(dict)
@@ -55,34 +55,42 @@ class Run:
         for kind in KINDS:
             self._batch.references.find(kind, self._batch.outside[kind].values())
             self._settle(kind)
-            if (
-                kind is IP_ADDRESS
-            ):  # all that late fields refer to is there; cables, which move interfaces' versions, are not
-                self._settle_late(INTERFACE)
-                self._settle_late(DEVICE)
+            if kind is IP_ADDRESS:
+                # All that late fields refer to is there by now; cables, which move the interfaces' versions, are not.
+                self._settle(INTERFACE, late=True)
+                self._settle(DEVICE, late=True)
 
     # --- one kind -------------------------------------------------------------------------------------------------------
 
-    def _settle(self, kind: Kind) -> None:
-        """Make every record of one kind as wanted."""
-        todo = self._batch.to_do(kind)
+    def _settle(self, kind: Kind, *, late: bool = False) -> None:
+        """Make every record of one kind as wanted; *late*: its fields that refer to later kinds."""
+        todo = [(unit, want) for unit, want in self._batch.to_do(kind) if want.late or not late]
         budget = self._budget(self._total_time)
+        self._batch.load(kind)
         for attempt in range(ATTEMPTS):
-            items = self._batch.resolved(todo)
+            if (
+                late
+            ):  # a preview of something new has no record, nor has what was taken away meanwhile: the next run sees it
+                todo = [(unit, want) for unit, want in todo if self._records(kind, want.mark)]
+            items = self._batch.resolved(todo, late=late)
             if not items:
                 return
-            self._batch.load(kind)
-            creates, updates, again = self._accept(kind, self._with_room(kind, items))
+            if late:
+                creates, again = list[Item](), Again()
+                updates = [(item, Match(self._records(kind, item.want.mark)[0])) for item in items]
+            else:
+                creates, updates, again = self._accept(kind, self._with_room(kind, items))
             if self._batch.dry:
                 self._writer.foresee(creates, updates)
                 return
-            again += self._writer.update(kind, updates, attempt, self._room.inherited)
-            again += self._writer.create(kind, creates, attempt, self._room.inherited)
+            again += self._writer.update(kind, updates, attempt)
+            again += self._writer.create(kind, creates, attempt)
             if not again:
                 return
             todo = [(item.unit, item.want) for item, _ in again]
             patient = attempt + 1 < ATTEMPTS and budget.pause()
             self._view.forget(kind)
+            self._batch.load(kind)
             if not patient:
                 self._writer.give_up(kind, again)
                 return
@@ -149,31 +157,6 @@ class Run:
         item.unit.exists |= item.want.mark == item.unit.mark
         if self._batch.dry:
             self._batch.references.pretend(item.want)
-
-    # --- late fields ----------------------------------------------------------------------------------------------------
-
-    def _settle_late(self, kind: Kind) -> None:
-        """Set the fields that refer to later kinds (primary address, primary MAC)."""
-        todo = [(unit, want) for unit, want in self._batch.to_do(kind) if want.late]
-        budget = self._budget(self._total_time)
-        for attempt in range(ATTEMPTS):
-            # A preview of something new has no record, nor has what was taken away meanwhile: the next run sees it.
-            there = [(unit, want) for unit, want in todo if self._records(kind, want.mark)]
-            items = self._batch.resolved(there, late=True)
-            pairs = [(item, Match(self._records(kind, item.want.mark)[0])) for item in items]
-            if self._batch.dry:
-                self._writer.foresee([], pairs)
-                return
-            again = self._writer.update(kind, pairs, attempt)
-            if not again:
-                return
-            todo = [(item.unit, item.want) for item, _ in again]
-            if attempt + 1 == ATTEMPTS or not budget.pause():
-                for item, reason in again:
-                    item.unit.fail(given_up(item.want, reason))
-                return
-            self._view.forget(kind)
-            self._batch.load(kind)
 
     def _records(self, kind: Kind, mark: str) -> list[Record]:
         """The records for a late field: by mark, in the preview of a rename by the old one."""
