@@ -39,6 +39,24 @@ Parts = Mapping[Kind, Sequence[Record]]
 M = TypeVar("M", bound=BaseModel)
 
 
+def of_that_name(store: RecordStore, unit: UnitType[D], keys: Sequence[str]) -> dict[str, list[Record]]:
+    """For each unit the main objects that answer to its name and carry no mark of ours."""
+    owners: dict[str, dict[str, str]] = {}
+    for key in keys:
+        site, _, name = key.partition("/")
+        owners.setdefault(site, {})[name.casefold()] = key
+    found: dict[str, list[Record]] = {key: [] for key in keys}
+    for held in store.find(SITE, {}, "slug", list(owners)) if keys else ():
+        named = owners.get(str(held.get("slug")), {})
+        names = [key.partition("/")[2] for key in named.values()]
+        is_site = unit.main is SITE
+        for one in [held] if is_site else store.find(unit.main, {"site_id": str(identity(held))}, "name", names):
+            owner = named.get("" if is_site else str(one.get("name")).casefold())
+            if owner is not None and mark_of(one) is None:
+                found[owner].append(one)
+    return found
+
+
 class Reading(Generic[D]):
     """Reads units of one type."""
 
@@ -83,22 +101,14 @@ class Reading(Generic[D]):
     def _foreign(self, key: str) -> dict[Kind, Sequence[Record]]:
         """The records of a unit that is not ours, by natural key and by what hangs on it."""
         find, main = self._store.find, self._unit.main
-        slug, _, name = key.partition("/")
-        sites = [one for one in find(SITE, {}, "slug", [slug]) if one.get("slug") == slug]
-        found: dict[Kind, Sequence[Record]] = dict.fromkeys(self._unit.kinds, ())
-        if main is SITE:
-            return {**found, SITE: sites[:1]}
-        named = find(main, {"site_id": str(identity(sites[0]))}, "name", [name]) if sites else []
-        mains = [one for one in named if str(one.get("name")).casefold() == name.casefold() and mark_of(one) is None]
-        if not mains:
-            return found
-        found[main] = mains[:1]
-        number = [str(identity(mains[0]))]
-        if main is VLAN:
+        mains = of_that_name(self._store, self._unit, [key])[key][:1]
+        found: dict[Kind, Sequence[Record]] = {**dict.fromkeys(self._unit.kinds, ()), main: mains}
+        number = [str(identity(one)) for one in mains]
+        if main is VLAN and mains:
             found[PREFIX] = find(PREFIX, {}, "vlan_id", number)
             networks = [str(one.get("prefix")) for one in found[PREFIX]]
-            found[IP_RANGE] = find(IP_RANGE, {}, "parent", networks) if networks else ()
-        else:
+            found[IP_RANGE] = find(IP_RANGE, {}, "parent", networks)
+        elif main is DEVICE and mains:
             found |= {kind: find(kind, {}, "device_id", number) for kind in (INTERFACE, IP_ADDRESS, CABLE)}
             self._load_vlans(found[INTERFACE])
         return found

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias, TypedDict
 
 import requests
 import urllib3.exceptions
@@ -34,9 +35,27 @@ _ERRORS_OF_THE_APPLICATION = 4
 _PASSING = frozenset({429, 500, 502, 503, 504})
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 
+#: Parameters of a read; a list is a parameter that is named several times.
+Query: TypeAlias = Mapping[str, str | int | Sequence[str]]
+
+
+class Settings(TypedDict, total=False):
+    """How to reach a NetBox.
+
+    *ca_file*: a PEM bundle, None for the system's. Seconds: *connect_timeout* (5), *read_timeout* (between two pieces of an answer, 60),
+    *total_time* (one request with its repetitions, 120). *allow_plain_http*: take http:// to another machine, though the token goes there
+    in clear; without it that is a `RefusedError`.
+    """
+
+    ca_file: str | None
+    connect_timeout: float
+    read_timeout: float
+    total_time: float
+    allow_plain_http: bool
+
 
 class Session:
-    """Connections to one NetBox; see `HttpStore` for the settings. *calls*: HTTP requests sent, for figures and tests."""
+    """Connections to one NetBox. *calls*: HTTP requests sent, for figures and tests."""
 
     def __init__(
         self, url: str, token: str, *, ca_file: str | None = None, connect_timeout: float = 5.0, read_timeout: float = 60.0,
@@ -62,12 +81,17 @@ class Session:
         """Close all connections."""
         self._session.close()
 
-    def send(self, method: str, url: str, **request: object) -> requests.Response:
+    def send(
+        self, method: str, url: str, *, params: Query | None = None, json: JsonValue = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> requests.Response:  # fmt: skip
         """One request. Raises `requests.RequestException`, and `RefusedError` for a redirect."""
         with self._lock:
             self.calls += 1
         try:
-            answer = self._session.request(method, url, timeout=self._timeouts, allow_redirects=False, **request)  # type: ignore[arg-type]  # passed on
+            answer = self._session.request(
+                method, url, params=params, json=json, headers=headers, timeout=self._timeouts, allow_redirects=False
+            )
         except requests.RequestException:
             raise
         except OSError as error:  # the bundle of authorities is not there
@@ -105,12 +129,12 @@ class Call:
         self._url = url
         self._headers = {"If-Match": ", ".join(etags)} if etags else {}
         self._ids = ids
-        self._query: Mapping[str, object] = {}
+        self._query: Query = {}
         self._start = 0
 
     # --- reads ----------------------------------------------------------------------------------------------------------
 
-    def get(self, _: str, *, params: Mapping[str, object], **__: object) -> Answer:
+    def get(self, _: str, *, params: Query, **__: object) -> Answer:
         """A page of a list: the first, and, with no *params*, the one after the last that there was."""
         self._query = params or {**self._query, "start": self._start}
         body = self.read(self._query)
@@ -129,7 +153,7 @@ class Call:
             self._start = numbers[-1] + 1
         return Answer({"count": None, **body, "next": body["next"] if records else None})
 
-    def read(self, query: Mapping[str, object]) -> dict[str, JsonValue]:
+    def read(self, query: Query) -> dict[str, JsonValue]:
         """An object of JSON, asked for again while that may help."""
         budget = Budget(self._session.total_time)
         while True:

@@ -193,15 +193,15 @@ class Room:
     def _deletable(self, kind: Kind, steps: Sequence[_Step]) -> list[_Step]:
         """Those on which nobody hung anything; for the others their unit has failed."""
         try:
-            stay = kept(self._batch.store, {kind: [one.record for one in steps]})
+            stay = kept(self._batch.store, {kind: [one.record for one in steps]})[kind]
         except NetBoxError as error:
             for one in steps:
                 one.item.unit.fail(error.about(error.object))
             return []
         for one in steps:
-            if (reason := stay.get((kind, identity(one.record)))) is not None:
+            if (reason := stay.get(identity(one.record))) is not None:
                 one.item.unit.fail(RefusedError(kind.describe(one.record), reason, page(one.record)))
-        return [one for one in steps if (kind, identity(one.record)) not in stay]
+        return [one for one in steps if identity(one.record) not in stay]
 
     def _heir(self, kind: Kind, step: _Step) -> str:
         """Mark of what will stand for a record that was there before us: its own want, else the one in whose way it was."""

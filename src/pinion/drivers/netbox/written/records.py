@@ -117,7 +117,7 @@ class RecordWriter:
         if self._batch.dry or not found.doubles:
             return
         kind = item.want.kind
-        for double, error, _ in Removal(self._batch.store, self._batch.writes).remove(kind, found.doubles):
+        for double, error, _ in Removal(self._batch.store).remove(kind, found.doubles):
             self._view.drop(kind, identity(double))
             if error is not None:
                 item.unit.fail(_as_error(error, f"second {item.want.label}", page(double)))
