@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from pinion.drivers.netbox.errors import MissingError, NetBoxError
+from pinion.drivers.netbox.errors import ExistsError, MissingError, NetBoxError
 from pinion.drivers.netbox.found.references import References
 from pinion.drivers.netbox.found.view import View
 from pinion.drivers.netbox.kinds import KINDS_OF_UNIT, Kind, Ref, Want
-from pinion.drivers.netbox.results import Change, Conflict
+from pinion.drivers.netbox.results import Change
 from pinion.drivers.netbox.server.bulk import Writes
 from pinion.drivers.netbox.server.store import RecordStore
 
@@ -28,7 +28,7 @@ class Unit:
     error: NetBoxError | None = None
     exists: bool = False
     predecessor: str | None = None
-    conflicts: list[Conflict] = field(default_factory=list)
+    conflicts: list[ExistsError] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
 
     def fail(self, error: NetBoxError) -> None:

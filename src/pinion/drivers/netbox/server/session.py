@@ -154,66 +154,62 @@ class Call:
         return Answer({"count": None, **body, "next": body["next"] if records else None})
 
     def read(self, query: Query) -> dict[str, JsonValue]:
-        """An object of JSON, asked for again while that may help."""
-        budget = Budget(self._session.total_time)
-        while True:
-            failure: NetBoxError
-            asked: float | None = None
-            try:
-                answer = self._session.send("GET", self._url, params=query)
-            except requests.RequestException as error:
-                failure = UnreachableError(self._what, _reason(error), self._url)
-                if _hopeless(error):
-                    raise failure from None
-            else:
-                body = _json(answer)
-                if answer.status_code == 200 and isinstance(body, dict):
-                    return body
-                if answer.status_code == 200:
-                    raise RefusedError(self._what, "the answer is not JSON of a NetBox", self._url)
-                failure = plain_error(answer.status_code, body, self._what, self._url)
-                tired = answer.status_code == 500 and budget.attempts >= _ERRORS_OF_THE_APPLICATION
-                if answer.status_code not in _PASSING or tired:
-                    raise failure
-                asked = retry_after(answer.headers.get("Retry-After"))
-            if not budget.pause(asked):
-                limit = f"{self._session.total_time:.0f} s at most"
-                failure.reason = f"{failure.reason}; gave up after {budget.attempts} tries in {limit}"
-                raise failure
+        """An object of JSON."""
+        body = self._answered("GET", params=query)
+        if not isinstance(body, dict):
+            raise RefusedError(self._what, "the answer is not JSON of a NetBox", self._url)
+        return body
 
     # --- writes ---------------------------------------------------------------------------------------------------------
 
     def post(self, _: str, *, json: JsonValue, **__: object) -> Answer:
         """Create a list of records."""
-        return self._write("POST", json)
+        return Answer(self._answered("POST", json=json))
 
     def patch(self, _: str, *, json: JsonValue, **__: object) -> Answer:
         """Change a list of records."""
-        return self._write("PATCH", json)
+        return Answer(self._answered("PATCH", json=json))
 
     def delete(self, _: str, *, json: JsonValue, **__: object) -> Answer:
         """Delete a list of records."""
-        return self._write("DELETE", json)
+        return Answer(self._answered("DELETE", json=json))
 
-    def _write(self, method: str, items: JsonValue) -> Answer:
+    # --- both -----------------------------------------------------------------------------------------------------------
+
+    def _answered(self, method: str, *, params: Query | None = None, json: JsonValue = None) -> JsonValue:
+        """The body of a good answer. Asks again while that may help, and after a write only when it surely did not happen."""
         budget = Budget(self._session.total_time)
+        is_read = method == "GET"
         while True:
+            asked: float | None = None
+            failure: NetBoxError
             try:
-                answer = self._session.send(method, self._url, json=items, headers=self._headers)
+                answer = self._session.send(method, self._url, params=params, json=json, headers=self._headers)
             except requests.RequestException as error:
-                maybe = not _never_sent(error)
-                if not maybe and budget.pause():
-                    continue
-                raise UnreachableError(self._what, _reason(error), self._url, maybe_applied=maybe) from None
-            body = _json(answer)
-            if answer.status_code in (200, 201, 204):
-                return Answer(body)
-            asked = retry_after(answer.headers.get("Retry-After"))
-            if answer.status_code == 429 and budget.pause(asked):
+                was_sent = not _never_sent(error)
+                failure = UnreachableError(
+                    self._what, _reason(error), self._url, maybe_applied=was_sent and not is_read
+                )
+                again = not (_hopeless(error) if is_read else was_sent)
+            else:
+                status, body = answer.status_code, _json(answer)
+                if status in (200, 201, 204):
+                    return body
+                asked = retry_after(answer.headers.get("Retry-After"))
+                if is_read:
+                    failure = plain_error(status, body, self._what, self._url)
+                    again = status in _PASSING and not (status == 500 and budget.attempts >= _ERRORS_OF_THE_APPLICATION)
+                else:
+                    failure = write_error(status, body, self._what, self._url, self._ids)
+                    again = status == 429
+                    if status == 503 and asked is not None:
+                        budget.pause(asked)  # the server said how long; then it is the caller's turn to look first
+            if again and budget.pause(asked):
                 continue
-            if answer.status_code == 503 and asked is not None:
-                budget.pause(asked)  # the server said how long; then it is the caller's turn to look first
-            raise write_error(answer.status_code, body, self._what, self._url, self._ids)
+            if again:
+                limit = f"{self._session.total_time:.0f} s at most"
+                failure.reason += f"; gave up after {budget.attempts} tries in {limit}"
+            raise failure
 
 
 def _json(answer: requests.Response) -> JsonValue:

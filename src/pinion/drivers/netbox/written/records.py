@@ -22,7 +22,7 @@ from pinion.drivers.netbox.kinds.values import Body, Record, etag, identity, pag
 from pinion.drivers.netbox.written.removal import Removal
 
 #: Items to look at again, with the reason.
-Again = list[tuple[Item, Exception]]
+Again = list[tuple[Item, NetBoxError]]
 
 
 class RecordWriter:
@@ -56,7 +56,7 @@ class RecordWriter:
         made: list[Item] = []
         bodies = [_creation(item, adopted=item.want.mark in self._inherited) for item in items]
         for item, answer in zip(items, self._batch.writes.create(kind, bodies, attempt=attempt), strict=True):
-            if not isinstance(answer, Exception):
+            if not isinstance(answer, NetBoxError):
                 made.append(item)
                 self._view.put(kind, answer)
                 self._note(item, answer)
@@ -66,7 +66,7 @@ class RecordWriter:
                 again.append((item, answer))
                 self._tried.add((kind, item.want.mark))
             else:
-                item.unit.fail(_as_error(answer, item.want.label, None))
+                item.unit.fail(answer.about(item.want.label))
         if kind.weak and made:
             self._verify(kind, made)
         return again
@@ -84,13 +84,13 @@ class RecordWriter:
         tags = [etag(found.record) or "*" for _, found, _ in work]
         answers = self._batch.writes.update(kind, [patch for _, _, patch in work], tags, attempt=attempt)
         for (item, found, patch), answer in zip(work, answers, strict=True):
-            if not isinstance(answer, Exception):
+            if not isinstance(answer, NetBoxError):
                 changes.updated(item, found, patch)
                 self._view.put(kind, answer)
             elif _worth_another(answer, attempt):
                 again.append((item, answer))
             else:
-                item.unit.fail(_as_error(answer, item.want.label, page(found.record)))
+                item.unit.fail(answer.about(item.want.label, page(found.record)))
         return again
 
     def give_up(self, kind: Kind, again: Again) -> None:
@@ -120,7 +120,7 @@ class RecordWriter:
         for double, error, _ in Removal(self._batch.store).remove(kind, found.doubles):
             self._view.drop(kind, identity(double))
             if error is not None:
-                item.unit.fail(_as_error(error, f"second {item.want.label}", page(double)))
+                item.unit.fail(error.about(f"second {item.want.label}", page(double)))
 
     def _verify(self, kind: Kind, items: Sequence[Item]) -> None:
         """After a create that no constraint guards: look whether another one got in beside it, and let the higher id go."""
@@ -150,12 +150,12 @@ def _creation(item: Item, *, adopted: bool) -> Body:
 # --- what a refusal means for the record that was written -------------------------------------------------------------------
 
 
-def _is_passing(error: Exception) -> bool:
+def _is_passing(error: NetBoxError) -> bool:
     """Whether looking again may help."""
     return isinstance(error, (ChangedError, UnreachableError))
 
 
-def _looks_taken(error: Exception) -> bool:
+def _looks_taken(error: NetBoxError) -> bool:
     """Whether a refusal may mean that another record has by now, or still has, what this one is to get: then a look-up finds it."""
     if not isinstance(error, RefusedError):
         return False
@@ -163,7 +163,7 @@ def _looks_taken(error: Exception) -> bool:
     return any(word in text for word in ("already", "duplicate", "unique", "overlap", "cannot reassign"))
 
 
-def _worth_another(error: Exception, attempt: int) -> bool:
+def _worth_another(error: NetBoxError, attempt: int) -> bool:
     """Whether an update is worth another attempt.
 
     "Not permitted" is also what NetBox says of an object that goes while it works on it; and what another record of the same list has
@@ -173,16 +173,10 @@ def _worth_another(error: Exception, attempt: int) -> bool:
     return _is_passing(error) or (attempt == 0 and (_looks_taken(error) or lacks_permission))
 
 
-def _given_up(want: Want, reason: Exception) -> NetBoxError:
+def _given_up(want: Want, reason: NetBoxError) -> NetBoxError:
     """The error after the last attempt."""
     if isinstance(reason, UnreachableError):
         return reason.about(want.label)
-    if isinstance(reason, NetBoxError):
-        return RefusedError(want.label, reason.reason, reason.url)
-    text = reason.reason if isinstance(reason, ChangedError) else str(reason)
-    return StaleError(want.label, f"kept changing while we worked on it: {text}")
-
-
-def _as_error(answer: Exception, label: str, url: str | None) -> NetBoxError:
-    """An answer about a list as the error of one record in it."""
-    return answer.about(label, url) if isinstance(answer, NetBoxError) else StaleError(label, str(answer), url)
+    if isinstance(reason, ChangedError):
+        return StaleError(want.label, f"kept changing while we worked on it: {reason.reason}")
+    return RefusedError(want.label, reason.reason, reason.url)

@@ -24,7 +24,6 @@ from pinion.drivers.netbox.errors import ChangedError, ExistsError
 from pinion.drivers.netbox.kinds import DEVICE, INTERFACE, IP_ADDRESS, KINDS, Kind
 from pinion.drivers.netbox.kinds.marks import mark_of
 from pinion.drivers.netbox.kinds.values import Record, identity
-from pinion.drivers.netbox.results import Conflict
 from pinion.drivers.netbox.server.retry import Budget
 from pinion.drivers.netbox.written.making_room import Room
 from pinion.drivers.netbox.written.records import Again, RecordWriter
@@ -33,7 +32,7 @@ from pinion.drivers.netbox.written.unwanted import remove_unwanted
 #: How often we look again at records that keep changing under us.
 ATTEMPTS = 5
 
-_Decision = tuple[Item, "Match | Conflict | None"]
+_Decision = tuple[Item, "Match | ExistsError | None"]
 
 
 class Run:
@@ -100,7 +99,7 @@ class Run:
         decisions: list[_Decision] = []
         for _ in range(len(items) + 1):  # each round brings at least one of them to its place
             decisions, others = self._decide(kind, items)
-            decided = [(item, found) for item, found in decisions if not isinstance(found, Conflict)]
+            decided = [(item, found) for item, found in decisions if not isinstance(found, ExistsError)]
             if self._batch.dry:
                 self._room.foresee(kind, decided, others)
             if self._batch.dry or not self._room.make(kind, decided, others):
@@ -121,7 +120,7 @@ class Run:
         others.claimed.update({identity(record): mark for mark, record in until_now.items()})
         decisions: dict[str, _Decision] = {}
         for item in sorted(items, key=lambda item: bool(records[item.want.mark])):
-            found: Match | Conflict | None
+            found: Match | ExistsError | None
             if (record := until_now.get(item.want.mark)) is not None:
                 found = Match(record, predecessor=mark_of(record))
             else:
@@ -137,7 +136,7 @@ class Run:
         updates: list[tuple[Item, Match]] = []
         again: Again = []
         for item, found in decisions:
-            if isinstance(found, Conflict):
+            if isinstance(found, ExistsError):
                 self._refuse(item, found)
             elif found is None:
                 creates.append(item)
@@ -151,9 +150,9 @@ class Run:
                     self._foreseen[kind, item.want.mark] = [found.record]
         return creates, updates, again
 
-    def _refuse(self, item: Item, conflict: Conflict) -> None:
+    def _refuse(self, item: Item, conflict: ExistsError) -> None:
         item.unit.conflicts.append(conflict)
-        item.unit.fail(ExistsError(conflict.object, conflict.reason, conflict.url))
+        item.unit.fail(conflict)
         item.unit.exists |= item.want.mark == item.unit.mark
         if self._batch.dry:
             self._batch.references.pretend(item.want)
