@@ -27,7 +27,8 @@ from pinion.lab.cluster.control_plane import files
 from pinion.lab.cluster.credentials import ClusterCredentials
 from pinion.plan import Plan, plan
 from pinion.plan.rollout import waves
-from pinion.render.switch import eos_config
+from pinion.plan.switch_state import switch_state
+from pinion.render.eos import eos_config
 from pinion.site import catalog
 from pinion.site.loader import not_applied, read
 from pinion.site.model import Site
@@ -69,7 +70,7 @@ def effects(planned: Plan) -> tuple[object, ...]:
     """All that the plan renders or proves: what `infra/`, the host runs, `pinion verify` and `pinion identity` take from it."""
     cluster = planned.cluster
     return (
-        [(switch.model_dump(), eos_config(switch)) for switch in planned.switches],
+        [(switch.model_dump(), eos_config(switch_state(switch))) for switch in planned.switches],
         [host.model_dump() for host in planned.hosts],
         site_records(planned),
         [vlan_record(planned, vlan.name) for vlan in planned.vlans],

@@ -12,7 +12,9 @@ from pinion.checks.fabric.nics import NicAgreement
 from pinion.checks.fabric.said import SaidNic, SaidSwitch, UnreadableError
 from pinion.checks.fabric.switch_text import read_switch
 from pinion.checks.fabric.switches import SwitchAgreement
-from pinion.plan.model import Plan
+from pinion.drivers.switch import Change, compare
+from pinion.drivers.switch.dialects import dialect
+from pinion.plan.model import Plan, SwitchPlan
 from pinion.site.catalog import Catalog
 from pinion.site.model import Site
 
@@ -51,7 +53,26 @@ def contradictions(
     site: Site, catalog: Catalog, plan: Plan, artefacts: Sequence[Artefact]
 ) -> tuple[Contradiction, ...]:
     """Everything in *artefacts*, the files of *plan*, that does not agree, in the order of files and lines."""
-    return tuple(sorted(set(_found(site, catalog, plan, read(plan, artefacts)))))
+    texts = {artefact.path: artefact.text for artefact in artefacts}
+    held = (told for switch in plan.switches for told in _differences(switch, texts.get(switch_path(switch.name), "")))
+    return tuple(sorted({*_found(site, catalog, plan, read(plan, artefacts)), *held}))
+
+
+def _differences(switch: SwitchPlan, text: str) -> Iterator[Contradiction]:
+    """How a switch that holds *text* differs from its plan, by the driver's own comparison, in what has no line of a contradiction."""
+    for change in compare(dialect(switch).parse(text), switch).changes:
+        if not _by_line(change):
+            yield Contradiction(switch_path(switch.name), 0, str(change), "write what the site file says")
+
+
+def _by_line(change: Change) -> bool:
+    """Whether `SwitchAgreement` names *change*, with its line: traffic classes, VLANs of ports and MTU."""
+    match change.path:
+        case ("qos", *_) | ("svis", _, "mtu") | ("ports", _):
+            return True
+        case ("ports", _, field):
+            return field in {"access_vlan", "trunk_vlans", "mtu", "qos_profile"}
+    return False
 
 
 def _found(site: Site, catalog: Catalog, plan: Plan, said: Reading) -> Iterator[Contradiction]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pinion.drivers.switch.dialects import dialect
 from pinion.plan.concerns import nic_tuning
 from pinion.plan.model import Plan
-from pinion.render.switch import eos_config
+from pinion.plan.switch_state import switch_state
 
 #: Where a NIC's name and MTU at boot are, below a host's folder.
 LINKS = "etc/systemd/network"
@@ -38,7 +39,9 @@ def host_path(name: str, file: str) -> str:
 
 def rendered(plan: Plan) -> tuple[Artefact, ...]:
     """All files of *plan* that have a part in the traffic classes."""
-    found = [Artefact(switch_path(switch.name), eos_config(switch)) for switch in plan.switches]
+    found = [
+        Artefact(switch_path(switch.name), dialect(switch).write(switch_state(switch))) for switch in plan.switches
+    ]
     for host in plan.hosts:
         concern = host.concerns.get(nic_tuning.NAME)
         for file in concern.files if concern is not None else ():

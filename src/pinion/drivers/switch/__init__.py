@@ -21,7 +21,7 @@ from pinion.drivers.switch.errors import (
     SwitchUnreachableError,
 )
 from pinion.drivers.switch.protocol import SwitchDriver
-from pinion.drivers.switch.state import PortState, SviState, SwitchState, VlanState
+from pinion.plan.model import PortState, SviState, SwitchState, VlanState
 
 __all__ = [
     "Change",

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pinion.drivers.switch.qos import canonical
 from pinion.plan.model import EcnMarking, MapTarget, PauseWatchdog, QosMap, QosProfile, QosQueue, SwitchQos
 
+#: The traffic class of a packet by its priority (802.1p, or DSCP / 8) unless told (EOS User Manual, "Quality of Service").
+TRAFFIC_CLASSES = (1, 0, 2, 3, 4, 5, 6, 7)
 _MAP = re.compile(r"qos map (dscp|traffic-class) (\d+(?:[ ,-]\d+)*) to (traffic-class|tx-queue|cos) (\d+)")
 _PROFILE = re.compile(r"qos profile (\S+)")
 _QUEUE = re.compile(r"(?:uc-)?tx-queue (\d+)")
@@ -58,7 +60,8 @@ class QosReader:
     def read(self) -> SwitchQos:
         """What the lines said, in its canonical form."""
         return canonical(
-            SwitchQos(maps=tuple(self.maps), profiles=tuple(self.profiles.values()), watchdog=self.watchdog)
+            SwitchQos(maps=tuple(self.maps), profiles=tuple(self.profiles.values()), watchdog=self.watchdog),
+            TRAFFIC_CLASSES,
         )
 
     def _map(self, match: re.Match[str]) -> bool:

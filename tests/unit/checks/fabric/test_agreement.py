@@ -201,3 +201,22 @@ def test_an_empty_switch_file_agrees_with_nothing() -> None:
     emptied = tuple(Artefact(one.path, "" if one.path == TOR else one.text) for one in site_files)
     told = [str(one) for one in found("dc-rack-12", emptied)]
     assert any("port Ethernet49/1 is not there" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("   description pi-01 eth0\n", "", "port Ethernet1 (pis.pi 1): description (none) -> pi-01 eth0"),
+        ("interface Ethernet1\n", "interface Ethernet1\n   shutdown\n", "port Ethernet1 (pis.pi 1): state shut -> up"),
+        ("   name control\n", "   name typo\n", "VLAN 100 (networks.control): name typo -> control"),
+        ("192.168.101.1/24", "192.168.101.9/24", "shared addresses 192.168.101.9/24 -> 192.168.101.1/24"),
+        ("   20 permit 192.168.100.0/24\n", "", "SSH to the switch over IPv4: let in 192.168.99.0/24 -> 192.168.99.0/24, 192.168.100.0/24"),
+        ("ip routing\n", "", "routing between VLANs: IPv4 off -> on"),
+        ("00:1c:73:00:00:99", "00:1c:73:00:00:98", "shared gateways: MAC address 00:1c:73:00:00:98 -> 00:1c:73:00:00:99"),
+    ],
+)  # fmt: skip
+def test_what_has_nothing_to_do_with_classes_is_compared_too(old: str, new: str, said: str) -> None:
+    """By the comparison that `pinion verify` and the preview ask."""
+    told = replaced("dc-rack-12", TOR, old, new)
+    assert any(said in line for line in told), told
+    assert all(line.startswith(TOR) for line in told)
