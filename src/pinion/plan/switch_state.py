@@ -31,7 +31,8 @@ def switch_state(plan: SwitchPlan) -> SwitchState:
     families = {":" in svi.address for svi in svis}
     return SwitchState(
         vlans=tuple(
-            sorted((VlanState(vid=vlan.vid, name=vlan.name) for vlan in plan.vlans), key=lambda vlan: vlan.vid)
+            VlanState(vid=vlan.vid, name=vlan.name if plan.vlan_names else None)
+            for vlan in sorted(plan.vlans, key=lambda vlan: vlan.vid)
         ),
         ports=tuple(sorted(map(_port, plan.ports), key=lambda port: port_order(port.name))),
         svis=tuple(

@@ -6,15 +6,13 @@ between VLANs, and the access list that SSH asks. Management interface, host nam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from ipaddress import ip_network
-from itertools import groupby
-from operator import itemgetter
 
 from jinja2 import Template
 
-from pinion.plan.model import DEFAULT_VLAN, SSH_LIST, PauseWatchdog, SshGuard, SwitchState
+from pinion.plan.model import DEFAULT_VLAN, SSH_LIST, PauseWatchdog, SshGuard, SwitchState, vid_ranges
 from pinion.render import templates
 
 
@@ -41,16 +39,6 @@ def _template() -> Template:
         "timers": _timers,
     }
     return environment.get_template("switch/eos/config.j2")
-
-
-def vid_ranges(vids: Iterable[int]) -> str:
-    """VLAN identifiers as switch systems write a list of them: sorted, runs joined (``100-102,200``); ``none`` for no VLAN."""
-    ordered = sorted(set(vids))
-    runs = []
-    for _, group in groupby(enumerate(ordered), key=lambda item: item[1] - item[0]):
-        run = list(map(itemgetter(1), group))
-        runs.append(f"{run[0]}" if len(run) == 1 else f"{run[0]}-{run[-1]}")
-    return ",".join(runs) or "none"
 
 
 def seconds(milliseconds: int) -> str:

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from unit.drivers.switch.plans import small_plan, switch_plans
 
 from pinion.drivers.switch.eos_parser import parse_vids
-from pinion.plan.fabric import VIRTUAL_ROUTER_MAC
-from pinion.plan.model import PortMode, Svi, SwitchPort
+from pinion.plan.model import PortMode, Svi, SwitchPort, vid_ranges
 from pinion.plan.switch_state import switch_state
-from pinion.render.eos import eos_config, vid_ranges
+from pinion.render.eos import eos_config
+
+VIRTUAL_ROUTER_MAC = "00:1c:73:00:00:99"
 
 
 def _block(text: str, header: str) -> list[str]:

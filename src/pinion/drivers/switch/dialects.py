@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pinion.drivers.switch.eos_parser import parse as parse_eos
-from pinion.drivers.switch.eos_qos_parser import TRAFFIC_CLASSES as EOS_TRAFFIC_CLASSES
+from pinion.drivers.switch import cumulus_parser, eos_parser, eos_qos_parser
+from pinion.drivers.switch.qos import QosDefaults
 from pinion.plan.model import SwitchPlan, SwitchState
+from pinion.render.cumulus import cumulus_config
 from pinion.render.eos import eos_config
 
 
@@ -15,15 +16,19 @@ from pinion.render.eos import eos_config
 class Dialect:
     """One switch system. *write* makes its configuration text of a state, *parse* reads such text.
 
-    *traffic_classes* has the traffic class of the packets of each priority (DSCP / 8), 0 to 7, unless told.
+    *defaults* is what it does with traffic classes unless told. *suffix* ends the names of files with such text.
     """
 
     write: Callable[[SwitchState], str]
     parse: Callable[[str], SwitchState]
-    traffic_classes: tuple[int, ...]
+    defaults: QosDefaults
+    suffix: str
 
 
-_DIALECTS = {"eos": Dialect(eos_config, parse_eos, EOS_TRAFFIC_CLASSES)}
+_DIALECTS = {
+    "eos": Dialect(eos_config, eos_parser.parse, eos_qos_parser.DEFAULTS, ".cfg"),
+    "cumulus": Dialect(cumulus_config, cumulus_parser.parse, cumulus_parser.DEFAULTS, ".yaml"),
+}
 
 
 def dialect(plan: SwitchPlan) -> Dialect:

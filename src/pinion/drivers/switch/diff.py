@@ -31,8 +31,8 @@ from pinion.plan.model import (
     SwitchState,
     VlanState,
     port_order,
+    vid_ranges,
 )
-from pinion.render.eos import vid_ranges
 
 
 class Change(BaseModel):
@@ -203,7 +203,7 @@ def expected(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None) 
         virtual_router_mac=target.virtual_router_mac or state.virtual_router_mac,
         ssh_ipv4=_expected_guard(state.ssh_ipv4, target.ssh_ipv4),
         ssh_ipv6=_expected_guard(state.ssh_ipv6, target.ssh_ipv6),
-        qos=expected_qos(state.qos, want, previous, dialect(want).traffic_classes),
+        qos=expected_qos(state.qos, want, previous, dialect(want).defaults),
     )
 
 
@@ -348,8 +348,8 @@ def _global_changes(state: SwitchState, target: SwitchState) -> Iterator[Change]
 def _qos_changes(
     state: SwitchState, target: SwitchState, want: SwitchPlan, previous: SwitchPlan | None
 ) -> Iterator[Change]:
-    traffic_classes = dialect(want).traffic_classes
-    for path, subject, field, old, new in qos_differences(state.qos, target.qos, want, previous, traffic_classes):
+    defaults = dialect(want).defaults
+    for path, subject, field, old, new in qos_differences(state.qos, target.qos, want, previous, defaults):
         yield Change(path=("qos", *path), subject=subject, field=field, old=old, new=new)
 
 

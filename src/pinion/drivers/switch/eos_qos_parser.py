@@ -9,11 +9,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pinion.drivers.switch.qos import canonical
+from pinion.drivers.switch.qos import QosDefaults, canonical
 from pinion.plan.model import EcnMarking, MapTarget, PauseWatchdog, QosMap, QosProfile, QosQueue, SwitchQos
 
-#: The traffic class of a packet by its priority (802.1p, or DSCP / 8) unless told (EOS User Manual, "Quality of Service").
-TRAFFIC_CLASSES = (1, 0, 2, 3, 4, 5, 6, 7)
+#: EOS User Manual, "Quality of Service".
+DEFAULTS = QosDefaults(traffic_classes=(1, 0, 2, 3, 4, 5, 6, 7), strict=True)
 _MAP = re.compile(r"qos map (dscp|traffic-class) (\d+(?:[ ,-]\d+)*) to (traffic-class|tx-queue|cos) (\d+)")
 _PROFILE = re.compile(r"qos profile (\S+)")
 _QUEUE = re.compile(r"(?:uc-)?tx-queue (\d+)")
@@ -61,7 +61,7 @@ class QosReader:
         """What the lines said, in its canonical form."""
         return canonical(
             SwitchQos(maps=tuple(self.maps), profiles=tuple(self.profiles.values()), watchdog=self.watchdog),
-            TRAFFIC_CLASSES,
+            DEFAULTS,
         )
 
     def _map(self, match: re.Match[str]) -> bool:

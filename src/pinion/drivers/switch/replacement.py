@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pinion.drivers.switch.diff import owned_vids
-from pinion.drivers.switch.eos_qos_parser import TRAFFIC_CLASSES
+from pinion.drivers.switch.eos_qos_parser import DEFAULTS
 from pinion.drivers.switch.qos import OURS, default_entry, expected_qos, owned_maps
 from pinion.plan.model import SSH_LIST, PauseWatchdog, SwitchPlan, SwitchQos, SwitchState, port_order
 from pinion.plan.switch_state import switch_state
@@ -43,13 +43,13 @@ def _map_defaults(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | N
     planned = {entry.key for entry in want.qos.maps} if want.qos is not None else set()
     ours = owned_maps(want, previous)
     gone = (entry for entry in state.qos.maps if entry.key in ours and entry.key not in planned)
-    yield from _lines(SwitchState(qos=SwitchQos(maps=tuple(default_entry(entry, TRAFFIC_CLASSES) for entry in gone))))
+    yield from _lines(SwitchState(qos=SwitchQos(maps=tuple(default_entry(entry, DEFAULTS) for entry in gone))))
 
 
 def _without_watchdog(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None) -> Iterator[str]:
     """What the switch holds of the watchdog's timers away, where they are ours: the plan's are put in anew."""
     held: PauseWatchdog | None = state.qos.watchdog
-    if held is None or expected_qos(state.qos, want, previous, TRAFFIC_CLASSES).watchdog == held:
+    if held is None or expected_qos(state.qos, want, previous, DEFAULTS).watchdog == held:
         return
     for line in _lines(SwitchState(qos=SwitchQos(watchdog=held))):
         # a timer goes by its name, whatever its value

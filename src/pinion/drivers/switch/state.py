@@ -11,4 +11,4 @@ from pinion.plan.switch_state import switch_state
 def wanted(plan: SwitchPlan) -> SwitchState:
     """The state of a switch that holds *plan* and nothing else, as a parser reads it."""
     state = switch_state(plan)
-    return state.model_copy(update={"qos": canonical(state.qos, dialect(plan).traffic_classes)})
+    return state.model_copy(update={"qos": canonical(state.qos, dialect(plan).defaults)})

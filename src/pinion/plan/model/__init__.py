@@ -54,6 +54,7 @@ from pinion.plan.model.switch_state import (
     VlanState,
     ordered_addresses,
     port_order,
+    vid_ranges,
 )
 from pinion.plan.model.switches import Svi, SwitchPlan, SwitchPort, SwitchVlan
 from pinion.plan.model.whole import AuthorityPlan, Plan, RolloutPlan, TrafficClassPlan
@@ -119,4 +120,5 @@ __all__ = [
     "ordered_addresses",
     "package_reason",
     "port_order",
+    "vid_ranges",
 ]

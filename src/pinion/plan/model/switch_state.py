@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from ipaddress import ip_interface
+from itertools import groupby
+from operator import itemgetter
 from typing import Literal
 
 from pinion.plan.model.base import Planned
@@ -126,3 +128,13 @@ def ordered_addresses(addresses: Iterable[str]) -> tuple[str, ...]:
     ipv4 = [interface for interface in interfaces if interface.version == 4]
     ipv6 = [interface for interface in interfaces if interface.version == 6]
     return tuple(str(interface) for interface in (*ipv4[:1], *sorted(ipv4[1:]), *sorted(ipv6)))
+
+
+def vid_ranges(vids: Iterable[int]) -> str:
+    """VLAN identifiers as switch systems write a list of them: sorted, runs joined (``100-102,200``); ``none`` for no VLAN."""
+    ordered = sorted(set(vids))
+    runs = []
+    for _, group in groupby(enumerate(ordered), key=lambda item: item[1] - item[0]):
+        run = list(map(itemgetter(1), group))
+        runs.append(f"{run[0]}" if len(run) == 1 else f"{run[0]}-{run[-1]}")
+    return ",".join(runs) or "none"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from unit.drivers.switch.plans import lab_plan, switch_plans
 
 from pinion.drivers.switch.eos_parser import parse
-from pinion.drivers.switch.eos_qos_parser import TRAFFIC_CLASSES
+from pinion.drivers.switch.eos_qos_parser import DEFAULTS
 from pinion.drivers.switch.state import wanted
 from pinion.plan.model import (
     EcnMarking,
@@ -307,4 +307,4 @@ def test_traffic_classes_as_a_switch_shows_them() -> None:
 def test_the_driver_and_the_catalogue_know_one_map_of_eos() -> None:
     qos = catalog.load().platforms["arista-eos"].qos
     assert qos is not None
-    assert qos.traffic_classes == TRAFFIC_CLASSES
+    assert qos.traffic_classes == DEFAULTS.traffic_classes
