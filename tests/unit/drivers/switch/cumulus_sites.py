@@ -14,12 +14,12 @@ from pinion.site.loader import read
 from pinion.site.model import Site
 
 
-def _renamed(value: Any) -> Any:
+def renamed(value: Any) -> Any:
     """*value* with each port's name as Cumulus calls it."""
     if isinstance(value, dict):
-        return {key: _renamed(inner) for key, inner in value.items()}
+        return {key: renamed(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_renamed(inner) for inner in value]
+        return [renamed(inner) for inner in value]
     if not isinstance(value, str) or "Ethernet" not in value:
         return value
     return value.replace("/1", "").replace("Ethernet", "swp")
@@ -105,7 +105,7 @@ SITES: dict[str, tuple[Any, Callable[[dict[str, Any]], None]]] = {
 def loaded(name: str) -> tuple[Site, Plan]:
     """The site *name* of `SITES`, and its plan."""
     path, change = SITES[name]
-    stated = _renamed(yaml.safe_load(path.read_text(encoding="utf-8")))
+    stated = renamed(yaml.safe_load(path.read_text(encoding="utf-8")))
     change(stated)
     site, problems = read(yaml.safe_dump(stated).encode(), "site.yml", charts=REPOSITORY / "charts")
     assert site is not None, problems
