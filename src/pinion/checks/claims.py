@@ -92,7 +92,13 @@ def _switch(plan: Plan, switch: SwitchPlan) -> list[Check]:
 
     return [
         *(
-            check("vlan", str(vlan.vid), f"VLAN {vlan.vid} is named", vlan.name, f"networks.{vlan.name}")
+            check(
+                "vlan",
+                str(vlan.vid),
+                f"VLAN {vlan.vid} is named",
+                vlan.name if switch.vlan_names else "unnamed",
+                f"networks.{vlan.name}",
+            )
             for vlan in switch.vlans
         ),
         *(check("port", port.name, f"port {port.name} is", port_state(port), port.origin) for port in switch.ports),

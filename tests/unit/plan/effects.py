@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from pinion.checks.claims import checks
 from pinion.drivers.netbox import device_record, site_records, vlan_record
+from pinion.drivers.switch.dialects import dialect
 from pinion.plan import Plan
 from pinion.plan.rollout import waves
-from pinion.render.switch import eos_config
+from pinion.plan.switch_state import switch_state
 
 
 def effects(planned: Plan) -> tuple[object, ...]:
     """All that the plan renders or proves: what `infra/`, the host runs, `pinion verify` and `pinion identity` take from it."""
     cluster = planned.cluster
     return (
-        [(switch.model_dump(), eos_config(switch)) for switch in planned.switches],
+        [(switch.model_dump(), dialect(switch).write(switch_state(switch))) for switch in planned.switches],
         [host.model_dump() for host in planned.hosts],
         site_records(planned),
         [vlan_record(planned, vlan.name) for vlan in planned.vlans],

@@ -42,11 +42,28 @@ from pinion.plan.model.hosts import (
 )
 from pinion.plan.model.networks import PrefixPlan, RangePlan, VlanPlan
 from pinion.plan.model.qos import EcnMarking, MapTarget, PauseWatchdog, QosMap, QosProfile, QosQueue, SwitchQos
+from pinion.plan.model.switch_state import (
+    DEFAULT_MTU,
+    DEFAULT_VLAN,
+    SSH_LIST,
+    Mode,
+    PortState,
+    SshGuard,
+    SviState,
+    SwitchState,
+    VlanState,
+    ordered_addresses,
+    port_order,
+    vid_ranges,
+)
 from pinion.plan.model.switches import Svi, SwitchPlan, SwitchPort, SwitchVlan
 from pinion.plan.model.whole import AuthorityPlan, Plan, RolloutPlan, TrafficClassPlan
 
 __all__ = [
     "CLAIM_SECONDS",
+    "DEFAULT_MTU",
+    "DEFAULT_VLAN",
+    "SSH_LIST",
     "AuthorityPlan",
     "CableEnd",
     "ClusterPlan",
@@ -70,6 +87,7 @@ __all__ = [
     "HostUser",
     "InterfacePlan",
     "MapTarget",
+    "Mode",
     "NamespacePlan",
     "NodePlan",
     "PauseWatchdog",
@@ -77,6 +95,7 @@ __all__ = [
     "Planned",
     "PlatformPlan",
     "PortMode",
+    "PortState",
     "PrefixPlan",
     "QosMap",
     "QosProfile",
@@ -85,14 +104,21 @@ __all__ = [
     "RangePlan",
     "ReleasePlan",
     "RolloutPlan",
+    "SshGuard",
     "StatedObject",
     "Svi",
+    "SviState",
     "SwitchPlan",
     "SwitchPort",
     "SwitchQos",
+    "SwitchState",
     "SwitchVlan",
     "Taint",
     "TrafficClassPlan",
     "VlanPlan",
+    "VlanState",
+    "ordered_addresses",
     "package_reason",
+    "port_order",
+    "vid_ranges",
 ]
