@@ -30,13 +30,17 @@ Decide = Callable[[Request, State, RoutingPolicy], Decision]
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """One request on its way. *attempt* grows with each place it is given to: what was under way for an earlier one counts no more."""
+    """One request on its way. *first* is when its client sees a token, *pool_first* when one of the pool's will come.
+
+    *attempt* grows with each place that it is given to: what was under way for an earlier one counts no more.
+    """
 
     request: Request
     pi: int
     arrived: float
     confidence: float | None
     first: float = math.inf
+    pool_first: float = math.inf
     attempt: int = 0
     sent: float = 0.0
     done: bool = False
@@ -227,7 +231,7 @@ class Simulation:
 
     def _send(self, job: _Job) -> None:
         job.attempt += 1
-        job.sent = self._now
+        job.sent, job.pool_first = self._now, math.inf
         self._sent[job] = None
         if not self._linked or self._loss >= 1:
             known = min(cast("Pool", self._set.pool).detection, self._policy.pool_timeout)
@@ -245,8 +249,6 @@ class Simulation:
             return
         job.attempt += 1
         self._sent.pop(job, None)
-        if job.first > self._now - job.arrived:  # a token that never came
-            job.first = math.inf
         self._pis[job.pi].failed = self._now
         self.outcome.fallbacks += 1
         self._route(job)
@@ -285,7 +287,7 @@ class Simulation:
     def _give_up(self, ticket: tuple[_Job, int]) -> None:
         """A request that the pool has not begun in time."""
         job, attempt = ticket
-        if job.attempt == attempt and job.first > self._now - job.arrived:
+        if job.attempt == attempt and job.pool_first > self._now - job.arrived:
             self._fall_back(ticket)
 
     def _work(self, ticket: tuple[_Job, int]) -> None:
@@ -297,8 +299,7 @@ class Simulation:
         else:
             takes = pool.service
         self._running += 1
-        first = self._now + min(pool.first_token, takes) + self._half - job.arrived
-        job.first = min(job.first, first)
+        job.pool_first = self._now + min(pool.first_token, takes) + self._half - job.arrived
         self._at(self._now + takes, self._pool_done, (job, ticket[1], self._life, takes))
 
     def _pool_done(self, ended: tuple[_Job, int, int, float]) -> None:
@@ -310,6 +311,7 @@ class Simulation:
         self.outcome.gpu_seconds += took / pool.slots
         if job.attempt == attempt:
             self.outcome.pool_tokens += job.request.prompt_tokens + job.request.answer_tokens
+            job.first = min(job.first, job.pool_first)
             self._answered(job, self._now + self._half)
         while self._waiting and self._running < self._capacity:
             following = self._waiting.popleft()
@@ -344,6 +346,9 @@ class Simulation:
             self._linked = not begins
         if begins:
             for job in list(self._sent):
+                if job.pool_first <= self._now - job.arrived:  # seen already; a later one never comes
+                    job.first = min(job.first, job.pool_first)
+                job.pool_first = math.inf
                 self._at(self._now + pool.detection, self._fall_back, (job, job.attempt))
 
 

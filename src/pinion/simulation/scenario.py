@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import resources
 from itertools import combinations
 from pathlib import Path
@@ -15,7 +16,7 @@ from pinion.site.catalog.inference import rates
 from pinion.site.encoding import MAXIMUM_BYTES
 from pinion.site.errors import Report
 from pinion.site.statement import Statement
-from pinion.site.tree import entry_at, parse, plain
+from pinion.site.tree import Mapping, entry_at, parse, plain
 
 
 def _quantity(parse_text: object) -> BeforeValidator:
@@ -211,16 +212,21 @@ def read_scenario(data: bytes, file: str) -> Scenario:
     try:
         found = Scenario.model_validate(plain(root))
     except ValidationError as wrong:
-        said = []
-        for error in wrong.errors():
-            entry = next(
-                (at for depth in range(len(error["loc"]), 0, -1) if (at := entry_at(root, error["loc"][:depth]))), None
-            )
-            place = f"{file}:{entry.line}:{entry.column}" if entry is not None else file
-            said.append(f"{place} {'.'.join(map(str, error['loc'])) or 'the file'}: {error['msg']}")
-        raise ScenarioError("\n".join(said)) from None
+        raise ScenarioError("\n".join(_told(wrong, root, file))) from None
     if abs(sum(kind.share for kind in found.load.kinds) - 1) > 1e-6:
         entry = entry_at(root, ("load", "kinds"))
         place = f"{file}:{entry.line}:{entry.column}" if entry is not None else file
         raise ScenarioError(f"{place} load.kinds: the shares do not add up to 100%; change them until they do")
     return found
+
+
+def _told(wrong: ValidationError, root: Mapping, file: str) -> Iterator[str]:
+    """Each problem with its place. That a list is too short, because its only item is wrong, is none."""
+    places = [error["loc"] for error in wrong.errors()]
+    for error in wrong.errors():
+        path = error["loc"]
+        if any(len(other) > len(path) and other[: len(path)] == path for other in places):
+            continue
+        entry = next((at for depth in range(len(path), 0, -1) if (at := entry_at(root, path[:depth]))), None)
+        place = f"{file}:{entry.line}:{entry.column}" if entry is not None else file
+        yield f"{place} {'.'.join(map(str, path)) or 'the file'}: {error['msg']}"

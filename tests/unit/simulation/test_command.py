@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,7 @@ def test_refused_requests_use_up_the_error_budget(site: Path, scenario: Path) ->
     assert [miss["objective"] for miss in found["missed"]] == ["objectives.site.availability"]
 
 
+@cache
 def saved(name: str) -> tuple[dict[str, Any], float]:
     found = told("sim", "dc-rack-12", "--scenario", name, "--compare")["results"]
     assert set(found) == {"policy", "all-pool", "static"}
@@ -169,7 +171,7 @@ def test_a_bad_trace_is_told_with_its_line_and_key(scenario: Path, tmp_path: Pat
         ),
         (
             "load: {kinds: [{prompt: {median: 9, p95: 3}}]}\n",
-            ":1:18 load.kinds.0.prompt: Value error, p95 (3) is less than",
+            ":1:17 load.kinds.0.prompt: Value error, p95 (3) is less than median (9); exchange them\n",
         ),
         ("pis: [\n", ":2:1"),
         ("- 1\n", ":1:1"),

@@ -173,7 +173,7 @@ def test_two_faults_at_once_send_a_request_home_once() -> None:
 
 
 def test_a_token_that_a_dead_pool_had_not_made_was_not_seen() -> None:
-    found = run(failing((1.5, "pool-dead", True), first_token=2.0), (1.0, 0, HARD))
+    found = run(failing((1.5, "pool-dead", True), first_token=0.8), (1.0, 0, HARD))
     assert list(found.first_tokens[Route.PI]) == [pytest.approx(0.5 + 0.5 + 0.1)]
 
 
