@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
@@ -27,10 +28,11 @@ from pinion.lab.cluster.control_plane import files
 from pinion.lab.cluster.credentials import ClusterCredentials
 from pinion.plan import Plan, plan
 from pinion.plan.rollout import waves
+from pinion.render.gitops import tree
 from pinion.render.switch import eos_config
 from pinion.site import catalog
 from pinion.site.loader import not_applied, read
-from pinion.site.model import Site
+from pinion.site.model import ClusterOwner, Site
 from pinion.site.not_applied import NOT_APPLIED
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -77,10 +79,17 @@ def effects(planned: Plan) -> tuple[object, ...]:
         (cluster.server, cluster.control_plane, cluster.nodes, cluster.namespaces, cluster.releases)
         if cluster
         else None,
+        cluster and (cluster.owner, owners_tree(planned, cluster.owner)),
         checks(planned),
         waves(planned.hosts, planned.rollout),
         planned.authority,
     )
+
+
+def owners_tree(planned: Plan, owner: ClusterOwner) -> dict[str, bytes]:
+    """The files that Flux or Argo CD makes the cluster from, but for the charts; of Flux where neither owns it yet."""
+    charts: defaultdict[str, dict[str, bytes]] = defaultdict(dict)
+    return dict(tree(planned, ClusterOwner.FLUX if owner is ClusterOwner.PULUMI else owner, charts).files)
 
 
 @cache
