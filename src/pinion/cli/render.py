@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from pinion.cli.arguments import FINE, PROBLEM, CannotRunError, load_or_exit
+from pinion.cli.completing import sites
 from pinion.plan import Plan
 from pinion.plan import plan as compile_plan
 from pinion.plan.cluster import CHARTS
@@ -26,7 +27,7 @@ Examples:
   pinion render lab --gitops argocd ~/racks/clusters/lab --check
 """
 )
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
     "--gitops", "tool", required=True, type=click.Choice(_TOOLS), help="Who makes the cluster from the files."
