@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,11 +18,12 @@ from click.testing import CliRunner, Result
 
 from gitops.built import REPOSITORY, planned, rendered, site
 from pinion.cli.render import render
-from pinion.render.gitops.folder import RECORD
+from pinion.render.gitops import Tree
+from pinion.render.gitops.folder import RECORD, write
 from pinion.site.model import ClusterOwner
 
-#: Runs that are killed, each at another moment, and its seed.
-KILLS, SEED = 12, 20
+#: More than a write of the smallest tree takes.
+MOST_STEPS = 200
 
 
 @pytest.fixture
@@ -171,32 +170,46 @@ def test_a_site_without_a_place_for_its_tree_or_with_another_owner_has_none(
     assert not (tmp_path / "tree").exists()
 
 
-#: Writes two trees of many files in turn into a folder, until somebody ends it.
-_WRITER = """
-import sys
-from pathlib import Path
-from pinion.render.gitops.folder import write
-from pinion.render.gitops.tree import Tree
-from pinion.site.model import ClusterOwner
-print("begins", flush=True)
-while True:
-    for content in (b"old", b"new"):
-        files = {f"objects/{number:03}.yaml": content for number in range(200)}
-        write(Path(sys.argv[1]), Tree("lab", ClusterOwner.FLUX, files, ()))
-"""
+def small(content: bytes) -> Tree:
+    """A tree of a few files."""
+    return Tree("lab", ClusterOwner.FLUX, {f"objects/{number}.yaml": content for number in range(3)}, ())
+
+
+def write_until(step: int, folder: Path, tree: Tree) -> bool:
+    """Write *tree* in a process that is killed before its step of that number; whether it had fewer and came to its end.
+
+    A step is whatever Python reports of files (its audit events): a file or folder that is opened, made, renamed or removed.
+    """
+    child = os.fork()
+    if child == 0:
+        left = step
+
+        def hook(event: str, _: object) -> None:
+            nonlocal left
+            left -= event == "open" or event.startswith(("os.", "shutil.", "ctypes."))
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(hook)
+        try:
+            write(folder, tree)
+        finally:
+            os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
 
 
 def test_killed_at_any_moment_the_folder_is_the_old_tree_or_the_new_one(tmp_path: Path) -> None:
-    folder, moment, held = tmp_path / "tree", random.Random(SEED), set()
-    for _ in range(KILLS):
-        writer = subprocess.Popen([sys.executable, "-c", _WRITER, str(folder)], stdout=subprocess.PIPE)
-        assert writer.stdout is not None
-        writer.stdout.readline()
-        time.sleep(moment.uniform(0.05, 0.25))  # the moment, of which each kill has another
-        writer.send_signal(signal.SIGKILL)
-        writer.wait()
-        writer.stdout.close()
-        if folder.exists():
-            assert is_whole(folder)
-            held.add(frozenset(files(folder / "objects").values()))
-    assert held == {frozenset({b"old"}), frozenset({b"new"})}, "both were seen, and never a mixture"
+    folder, held = tmp_path / "tree", []
+    for step in range(1, MOST_STEPS):
+        write(folder, small(b"old"))
+        ended = write_until(step, folder, small(b"new"))
+        assert is_whole(folder)
+        (content,) = set(files(folder / "objects").values())
+        held.append(content)
+        if ended:
+            break
+        write(folder, small(b"new"))
+        assert [path.name for path in tmp_path.iterdir()] == ["tree"], "nothing is left beside it"
+    assert ended
+    assert {b"old", b"new"} == set(held[:-1]), "killed before the exchange and after it"
+    assert held == sorted(held, reverse=True), "new from one step on"

@@ -233,9 +233,8 @@ def _services(plan: Plan) -> list[Check]:
     platforms = {platform.slug: platform.evidence for platform in plan.platforms}
     best = platforms[plan.device(plan.cluster.control_plane).platform]
     found = [check for release in plan.cluster.releases for check in _release(plan, plan.cluster.owner, release, best)]
-    if (
-        plan.cluster.owner is ClusterOwner.ARGOCD
-    ):  # it keeps no records of helm; what it says of each release is asked instead
+    if plan.cluster.owner is ClusterOwner.ARGOCD:
+        # it keeps no records of helm; what it says of each release is asked instead
         return [check for check in found if not isinstance(check.probe, ReleaseProbe)]
     return found
 

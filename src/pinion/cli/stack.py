@@ -110,6 +110,7 @@ def hand_over(site: str, as_json: bool) -> None:
         )
     try:
         obtain(["pulumi"], lambda line: click.echo(line, err=True))
+        pulumi_stack.remove_stale_locks(repository(), loaded.site)
         forgotten = forget(repository(), loaded.site)
     except (StackError, ProgramMissingError) as error:
         raise CannotRunError(str(error)) from None

@@ -45,7 +45,9 @@ def differing(folder: Path, tree: Tree) -> dict[str, str]:
 
 def write(folder: Path, tree: Tree) -> dict[str, str]:
     """Have *folder* hold *tree*; what differed before. Raises `NotOursError` before anything is touched, and `OSError`."""
-    folder = folder.absolute()
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise NotOursError(f"{folder} is no folder; name one that is, or one that is not there yet")
+    folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _alone(folder.parent):
         _refuse_others(folder, tree)
@@ -82,9 +84,7 @@ def _is(path: Path, content: bytes) -> bool:
 
 
 def _refuse_others(folder: Path, tree: Tree) -> None:
-    """Raise `NotOursError` when *folder* is no folder, the tree of another site, or holds files that its record does not name."""
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise NotOursError(f"{folder} is no folder; name one that is, or one that is not there yet")
+    """Raise `NotOursError` when *folder* is the tree of another site, or holds files that its record does not name."""
     record = _record(folder)
     if record is not None and record["site"] != tree.site:
         raise NotOursError(f"{folder} holds the tree of site {record['site']}; name another folder for {tree.site}")
