@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from pinion.checks.claims import checks
 from pinion.drivers.netbox import device_record, site_records, vlan_record
 from pinion.drivers.switch.dialects import dialect
 from pinion.plan import Plan
 from pinion.plan.rollout import waves
 from pinion.plan.switch_state import switch_state
+from pinion.render.gitops import tree
+from pinion.site.model import ClusterOwner
 
 
 def effects(planned: Plan) -> tuple[object, ...]:
@@ -22,7 +26,14 @@ def effects(planned: Plan) -> tuple[object, ...]:
         (cluster.server, cluster.control_plane, cluster.nodes, cluster.namespaces, cluster.releases)
         if cluster
         else None,
+        cluster and (cluster.owner, owners_tree(planned, cluster.owner)),
         checks(planned),
         waves(planned.hosts, planned.rollout),
         planned.authority,
     )
+
+
+def owners_tree(planned: Plan, owner: ClusterOwner) -> dict[str, bytes]:
+    """The files that Flux or Argo CD makes the cluster from, but for the charts; of Flux where neither owns it yet."""
+    charts: defaultdict[str, dict[str, bytes]] = defaultdict(dict)
+    return dict(tree(planned, ClusterOwner.FLUX if owner is ClusterOwner.PULUMI else owner, charts).files)
