@@ -9,6 +9,7 @@ from pinion.site.errors import Path
 from pinion.site.internet import Prefix
 from pinion.site.internet import prefix as ip_network
 from pinion.site.model import Kubernetes
+from pinion.site.pool_models import CHART, NAMESPACE, pooled, release_name
 from pinion.site.rules.facts import Facts
 from pinion.site.rules.networks import is_special
 
@@ -46,7 +47,14 @@ def check(facts: Facts, charts: FilePath | None) -> None:
             facts.report.on_key("K8S-007", path, name=name)
         if service.namespace in RESERVED_NAMESPACES or service.namespace.startswith(RESERVED_START):
             facts.report.on("K8S-008", (*path, "namespace"), name=service.namespace)
-        _chart(facts, (*path, "chart"), service.chart, charts)
+        if pooled(facts.site) and service.namespace == NAMESPACE:
+            facts.report.on("K8S-017", (*path, "namespace"), what="namespace", name=service.namespace)
+        if name in map(release_name, pooled(facts.site)):
+            facts.report.on_key("K8S-017", path, what="service", name=name)
+        if service.chart == CHART:
+            facts.report.on("K8S-017", (*path, "chart"), what="chart", name=service.chart)
+        else:
+            _chart(facts, (*path, "chart"), service.chart, charts)
 
 
 def _chart(facts: Facts, path: Path, chart: str, charts: FilePath | None) -> None:
