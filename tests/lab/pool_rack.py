@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import subprocess
 import sys
 import threading
@@ -23,8 +22,9 @@ from pinion.lab.state import cache_root
 from pinion.plan.cluster import security_labels
 from pinion.plan.model import ClusterPlan, Plan, ReleasePlan
 from pinion.plan.pool import pool_releases
+from pinion.provider.cluster.release import ReleaseWish
+from pinion.provider.shape import ORIGIN
 
-CHARTS = Path(__file__).parents[2] / "charts"
 MODEL = "pinion-tiny"
 #: Where mgmt-1 serves files: pods know no host by name.
 SOURCE = "http://10.77.100.10:8090"
@@ -129,12 +129,38 @@ class PoolRack(ClusterRack):
         helm = (str(cache_root() / "bin" / "helm"), "--kubeconfig", self.kubeconfig("kubeconfig"))
         return self.inside(*helm, "--namespace", self.release.namespace, *arguments, expect=expect)
 
-    def install(self, *, expect: int | None = 0, seconds: int = 120) -> str:
-        """Install or update the release as it is planned now, with the flags that the stack has; what helm said."""
-        release, values = self.release, self.folder / "values.json"
-        values.write_text(json.dumps(release.values))
-        flags = ("--install", "--atomic", "--wait", "--timeout", f"{seconds}s", "--values", str(values))
-        return self.helm("upgrade", release.name, str(CHARTS / release.chart), *flags, expect=expect)
+    def bring(self, *, seconds: int = 120, **values: object) -> tuple[str, list[str]]:
+        """Bring the release about as it is planned now, by the provider that the stack has: its error, empty when there is none, and what
+        was told meanwhile. *values* stand for what the plan could never say.
+        """
+        release, inputs = self.release, self.folder / "release.json"
+        wish = ReleaseWish(
+            site=self.plan.site,
+            namespace=release.namespace,
+            name=release.name,
+            chart=f"charts/{release.chart}",
+            values={**release.values, **values},
+            timeout=seconds,
+        )
+        inputs.write_text(json.dumps({**wish.model_dump(mode="json"), ORIGIN: release.origin}))
+        return self._released(str(inputs))
+
+    def install(self) -> None:
+        """`bring`, and all is well."""
+        error, _ = self.bring()
+        assert error == ""
+
+    def uninstall(self) -> None:
+        """Have the release taken away, as a destroy does."""
+        error, _ = self._released("-")
+        assert error == ""
+
+    def _released(self, inputs: str) -> tuple[str, list[str]]:
+        program, state = Path(__file__).with_name("releasing.py"), str(self.folder / "release-state.json")
+        path = f"PYTHONPATH={program.parents[1]}"
+        command = (sys.executable, str(program), self.kubeconfig("kubeconfig"), inputs, state)
+        answer = json.loads(self.inside("env", path, *command))
+        return str(answer["error"]), list(answer["said"])
 
     # --- what became of it --------------------------------------------------------------------------------------------
 
@@ -159,7 +185,7 @@ class PoolRack(ClusterRack):
         told: dict[str, Any] = {}
 
         def ask() -> None:
-            done = machine.run(command, check=False)
+            done = machine.run(command, check=False, timeout=600)
             told.update(json.loads(done.stdout) if done.returncode == 0 else {"failed": done.stderr})
 
         asking = threading.Thread(target=ask)
@@ -185,15 +211,3 @@ class PoolRack(ClusterRack):
         code = f"import socket; socket.create_connection(('{address}', {port}), 3); print('reached')"
         ask = ("exec", pod, "-c", "triton", "--", "python3.11", "-c", code)
         return "reached" in self.kubectl("-n", self.release.namespace, *ask, expect=None)
-
-
-def told_of(pods: list[dict[str, Any]]) -> str:
-    """What the status of *pods* says of containers that ended, without line breaks."""
-    states = [
-        state.get("terminated", {}).get("message", "")
-        for pod in pods
-        for kind in ("initContainerStatuses", "containerStatuses")
-        for container in pod["status"].get(kind, ())
-        for state in (container.get("state", {}), container.get("lastState", {}))
-    ]
-    return re.sub(r"\s+", " ", " ".join(states))

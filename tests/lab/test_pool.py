@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from lab.pool_rack import MODEL, PoolRack, told_of
+from lab.pool_rack import MODEL, PoolRack
 from lab.small_rack import traces
 from thoroughness import points
 
@@ -141,40 +141,86 @@ def test_an_update_loses_no_request(rack: PoolRack, changes: dict[str, object]) 
     assert f"{batching['max_queue_delay_microseconds'] // 1000}ms" == window["window"]
 
 
-BAD = {
-    "another file": ("tiny.onnx", b"\0", "gives another file: its SHA-256 is not"),
-    "not there": ("no-such.onnx", b"", "no-such.onnx: HTTP 404"),
+#: What the plan may say, or could never say, of the next revision; what is told of it, and when: "told" by the pods of a revision that is
+#: rolled back, "refused" before anything is touched.
+BROKEN: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "an image that nobody has": (
+        {"image": {"reference": "pinion.invalid/triton:0", "pullPolicy": "Never"}},
+        ["container model: ErrImageNeverPull", "to change: the image pinion.invalid/triton:0"],
+    ),
+    "no node for it": (
+        {"nodeSelector": {"kubernetes.io/hostname": "nobody"}},
+        ["nodes are available", "to change: the node that models.pinion-tiny.pool names"],
+    ),
+}
+REFUSED = {
+    "another file": ("tiny.onnx", b"\0", ["gives another file: its SHA-256 is not"]),
+    "not there": ("no-such.onnx", b"", ["no-such.onnx: HTTP 404"]),
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_a_model_that_is_refused_leaves_the_one_before_serving(rack: PoolRack, name: str) -> None:
-    served, last, said = BAD[name]
+@contextmanager
+def goes_on_serving(rack: PoolRack) -> Iterator[None]:
+    """What is done in the block loses no request, and the pods of before are there after it."""
+    before = {pod["metadata"]["name"] for pod in rack.pods()}
+    with rack.load() as told:
+        yield
+    assert told["failed"] == {}
+    assert told["asked"] > 50
+    assert {pod["metadata"]["name"] for pod in rack.pods()} >= before
+
+
+def explained(rack: PoolRack, error: str, words: list[str]) -> None:
+    """Whether *error* says of the release which pod, why, and that the former one serves."""
+    for expected in (f"Release models/{rack.release.name}", "pod triton-pinion-tiny-", *words, "Rolled back: revision"):
+        assert expected in error, error
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_revision_that_does_not_get_ready_is_explained_and_the_former_serves(rack: PoolRack, name: str) -> None:
+    values, words = BROKEN[name]
+    with goes_on_serving(rack):
+        error, said = rack.bring(seconds=10, **values)
+    explained(rack, error, words)
+    assert any(line.startswith("waits: pod triton-pinion-tiny-") for line in said), said
+
+
+def test_a_probe_that_fails_is_told_in_the_words_of_the_kubelet(rack: PoolRack) -> None:
+    model = rack.release.values["model"]
+    assert isinstance(model, dict)
+    with goes_on_serving(rack):
+        # Triton serves the model under its own name; the probe asks for another
+        error, _ = rack.bring(seconds=25, model={**model, "name": "nobody"})
+    explained(rack, error, ["container triton: Readiness probe failed: HTTP probe failed with statuscode: 400", "  | "])
+
+
+def test_bad_values_are_refused_before_anything_is_touched(rack: PoolRack) -> None:
+    held = rack.helm("history", rack.release.name, "--output", "json")
+    error, _ = rack.bring(replicas="two")
+    assert "/replicas" in error or "replicas:" in error, error
+    assert rack.helm("history", rack.release.name, "--output", "json") == held
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_model_that_is_refused_is_explained_and_the_one_before_serves(rack: PoolRack, name: str) -> None:
+    served, last, words = REFUSED[name]
     content = rack.model.onnx.read_bytes()
     signed = rack.folder / "signed.onnx"
     signed.write_bytes(content[: len(content) - len(last)] + last)
     before = rack.site.read_text()
-    serving = {pod["metadata"]["name"] for pod in rack.pods()}
     rack.pool(**rack.signed(signed, served))
-    seen: list[str] = []
-    watched = threading.Event()
-
-    def watch() -> None:
-        while not watched.wait(0.5):
-            seen.append(told_of(rack.pods()))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
     try:
-        with rack.load() as told:
-            answer = rack.install(expect=None, seconds=15)
+        with goes_on_serving(rack):
+            error, _ = rack.bring(seconds=15)
     finally:
-        watched.set()
-        watcher.join()
         rack.site.write_text(before)
-    assert "rolled back" in answer or "deadline exceeded" in answer, answer
-    assert any(said in text for text in seen), seen[-1:]
-    assert told["failed"] == {}
-    assert told["asked"] > 50
-    assert {pod["metadata"]["name"] for pod in rack.pods()} >= serving
+    explained(rack, error, ["container model: ", "  | the model is REFUSED: ", *words])
     assert findings(rack)["answer"]["outcome"] == "proved"
+
+
+def test_nothing_is_left_of_it_when_it_goes(rack: PoolRack) -> None:
+    rack.uninstall()
+    kinds = "deployments,pods,services,configmaps,secrets,networkpolicies,poddisruptionbudgets"
+    selector = f"app.kubernetes.io/instance={rack.release.name}"
+    assert rack.kubectl("-n", "models", "get", kinds, "-l", selector, "-o", "name").split() == []
+    assert rack.kubectl("-n", "models", "get", "secrets", "-o", "name").split() == []

@@ -27,6 +27,8 @@ from pinion.site.quantities import switch_ports
 TIME = "time"
 #: The flow by which people and controllers log in to hosts.
 SSH_FLOW = "ssh"
+#: The flow by which pods of the pool have their models from hosts of the site.
+POOL_MODELS = "pool-models"
 #: IANA service names and port numbers.
 SSH, DOMAIN, HTTPS, NTP = 22, 53, 443, 123
 #: kube-apiserver's customary secure port.
@@ -304,7 +306,7 @@ def _fetched(known: _Site) -> Iterator[FlowPlan]:
     pool = [server(model.source) for model in served_by_pool(known.site).values()]
     if found := _own(known, pool):
         peers = known.peers("GPU servers", DeviceKind.GPU_SERVER)
-        yield _flow("pool-models", peers, *found, "pods of the pool fetch their models", origin)
+        yield _flow(POOL_MODELS, peers, *found, "pods of the pool fetch their models", origin)
 
 
 def _pool(known: _Site) -> Iterator[FlowPlan]:
