@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import click
 
+from pinion.cli.completing import VARIABLE, asked
 from pinion.cli.ending import colour, need_working_folder, run
 from pinion.cli.lazy import Commands, LazyGroup
 
@@ -32,6 +33,8 @@ COMMANDS: Commands = {
         "Take a node out of its site: revoke, wipe, shut, prove.",
     ),
     "verify": ("pinion.cli.verify", "verify", "Prove each claim of the plan on the live site; write the report."),
+    "explain": ("pinion.cli.explain", "explain", "What an error code of the site file means, and how it is mended."),
+    "completion": ("pinion.cli.completion", "completion", "Let the Tab key complete commands, sites, hosts and codes."),
     "up": ("pinion.cli.up", "up", "Everything in order: lab, Pulumi, hosts, verification."),
     "down": ("pinion.cli.up", "down", "Take a lab site down; leaves no process, mount, namespace or link."),
 }
@@ -59,6 +62,8 @@ class PinionCommands(LazyGroup):
 
         if not standalone_mode:
             return call()
+        if asked():  # a shell reads the answer, byte by byte
+            return super().main(words, prog_name, VARIABLE, standalone_mode=True, **extra)
         sys.exit(run(self, words, call))
 
 

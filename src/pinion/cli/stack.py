@@ -12,6 +12,7 @@ from pinion.bringup import stack as pulumi_stack
 from pinion.bringup.programs import ProgramMissingError, obtain
 from pinion.bringup.stack_environment import StackError
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
+from pinion.cli.completing import sites
 from pinion.site.find import repository
 
 
@@ -21,7 +22,7 @@ def stack() -> None:
 
 
 @stack.command(epilog="\b\nExample:\n  pinion stack prepare dc-rack-12 --endpoints ~/dc-rack-12/endpoints.json")
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @click.option(
     "--endpoints",
     required=True,
@@ -45,7 +46,7 @@ def prepare(site: str, endpoints: Path, as_json: bool) -> None:
 
 
 @stack.command(epilog="\b\nExample:\n  pinion stack up lab --refresh")
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @click.option(
     "--refresh/--no-refresh", default=True, show_default=True, help="Read the world first, so that drift is repaired."
 )
@@ -95,7 +96,7 @@ def up(site: str, refresh: bool, parallel: int | None, as_json: bool) -> None:
 
 
 @stack.command(epilog="\b\nExample:\n  pinion stack unlock lab")
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def unlock(site: str, as_json: bool) -> None:
     """Remove locks of SITE's stack whose process on this machine is gone. A running update keeps its lock.
