@@ -220,6 +220,13 @@ def test_a_model_that_is_refused_is_explained_and_the_one_before_serves(rack: Po
 def test_nothing_is_left_of_it_when_it_goes(rack: PoolRack) -> None:
     rack.uninstall()
     kinds = "deployments,pods,services,configmaps,secrets,networkpolicies,poddisruptionbudgets"
-    selector = f"app.kubernetes.io/instance={rack.release.name}"
-    assert rack.kubectl("-n", "models", "get", kinds, "-l", selector, "-o", "name").split() == []
+    asked = ("-n", "models", "get", kinds, "-l", f"app.kubernetes.io/instance={rack.release.name}", "-o", "name")
+    drain = rack.release.values["drain"]
+    assert isinstance(drain, dict)
+    deadline = time.monotonic() + 2 * sum(drain.values())
+    while left := rack.kubectl(*asked).split():
+        # only pods, until they have given their last answers
+        assert {name.partition("/")[0] for name in left} == {"pod"}, left
+        assert time.monotonic() < deadline, left
+        time.sleep(1)
     assert rack.kubectl("-n", "models", "get", "secrets", "-o", "name").split() == []
