@@ -215,13 +215,17 @@ def errors() -> str:
         "```",
         "",
         "Words in braces stand for what the file says. `tests/errors/` has a bad file for each code.",
+        "",
+        "With `--json` each problem also has its fix as a `replacement` for editors: what stands from `line`, `column` up to `end_line`,",
+        "`end_column` (counted from 1, the end exclusive) becomes any one of `texts`, the likeliest first. Where only a person can tell what",
+        "belongs there, `replacement` is null and `choice` says why.",
     ]
     topic = ""
     for code, kind in catalogue().items():
         if kind.topic != topic:
             topic = kind.topic
             lines += ["", f"## {topic}", "", "| code | is | says | fix |", "|---|---|---|---|"]
-        said = (kind.title, _cell(kind.wrong), _cell(kind.fix))
+        said = (kind.title, _cell(kind.wrong), _cell(kind.fix.words))
         lines.append(f'| <a id="{code.lower()}"></a>{code} | {" | ".join(said)} |')
     return "\n".join([*lines, ""])
 

@@ -11,7 +11,15 @@ Invariants:
 from __future__ import annotations
 
 from pinion.plan.model.base import Planned
-from pinion.plan.model.cluster import ClusterPlan, NamespacePlan, NodePlan, ReleasePlan, StatedObject, Taint
+from pinion.plan.model.cluster import (
+    ClusterPlan,
+    NamespacePlan,
+    NodePlan,
+    ReleasePlan,
+    RepositoryPlan,
+    StatedObject,
+    Taint,
+)
 from pinion.plan.model.devices import (
     CableEnd,
     DeviceKind,
@@ -103,6 +111,7 @@ __all__ = [
     "RackPlan",
     "RangePlan",
     "ReleasePlan",
+    "RepositoryPlan",
     "RolloutPlan",
     "SshGuard",
     "StatedObject",
