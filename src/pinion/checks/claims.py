@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pinion.checks.flows import flow_checks
+from pinion.checks.gitops import of_objects, owners_claims
+from pinion.checks.gitops import remedy as of_owner
 from pinion.checks.hosts import host_checks
 from pinion.checks.model import (
     AS_PLANNED,
@@ -22,6 +24,7 @@ from pinion.plan.addressing import host
 from pinion.plan.cluster import MEMBERS, MEMBERS_NAMESPACE, namespace_objects
 from pinion.plan.model import DeviceKind, DevicePlan, Plan, ReleasePlan, SwitchPlan, SwitchPort, VlanPlan
 from pinion.site.catalog import Evidence
+from pinion.site.model import ClusterOwner
 
 #: NetBox is the real one wherever it runs: what it answers is measured, not emulated.
 _RECORD_EVIDENCE = Evidence.MEASURED
@@ -92,7 +95,13 @@ def _switch(plan: Plan, switch: SwitchPlan) -> list[Check]:
 
     return [
         *(
-            check("vlan", str(vlan.vid), f"VLAN {vlan.vid} is named", vlan.name, f"networks.{vlan.name}")
+            check(
+                "vlan",
+                str(vlan.vid),
+                f"VLAN {vlan.vid} is named",
+                vlan.name if switch.vlan_names else "unnamed",
+                f"networks.{vlan.name}",
+            )
             for vlan in switch.vlans
         ),
         *(check("port", port.name, f"port {port.name} is", port_state(port), port.origin) for port in switch.ports),
@@ -204,6 +213,9 @@ def _cluster(plan: Plan) -> list[Check]:
             )
         )
     for namespace in plan.cluster.namespaces:
+        of_namespace = (
+            remedy if plan.cluster.owner is ClusterOwner.PULUMI else of_objects(plan.site, plan.cluster.owner)
+        )
         found += [
             Check(
                 id=f"cluster.{item.kind.lower()}.{namespace.name}.{item.name}",
@@ -212,13 +224,13 @@ def _cluster(plan: Plan) -> list[Check]:
                 claim=f"{item.kind} {item.name} exists",
                 expected="True",
                 probe=ClusterProbe(object=item.kind, namespace=item.namespace, name=item.name, fact="exists"),
-                remedy=remedy,
+                remedy=of_namespace,
                 origin="services",
                 best=control_plane,
             )
             for item in namespace_objects(namespace)
         ]
-    return found
+    return [*found, *owners_claims(plan.site, plan.cluster, control_plane)]
 
 
 def _services(plan: Plan) -> list[Check]:
@@ -226,10 +238,14 @@ def _services(plan: Plan) -> list[Check]:
         return []
     platforms = {platform.slug: platform.evidence for platform in plan.platforms}
     best = platforms[plan.device(plan.cluster.control_plane).platform]
-    return [check for release in plan.cluster.releases for check in _release(plan, release, best)]
+    found = [check for release in plan.cluster.releases for check in _release(plan, plan.cluster.owner, release, best)]
+    if plan.cluster.owner is ClusterOwner.ARGOCD:
+        # it keeps no records of helm; what it says of each release is asked instead
+        return [check for check in found if not isinstance(check.probe, ReleaseProbe)]
+    return found
 
 
-def _release(plan: Plan, release: ReleasePlan, best: Evidence) -> list[Check]:
+def _release(plan: Plan, owner: ClusterOwner, release: ReleasePlan, best: Evidence) -> list[Check]:
     return [
         Check(
             id=f"services.{release.name}.objects",
@@ -238,7 +254,9 @@ def _release(plan: Plan, release: ReleasePlan, best: Evidence) -> list[Check]:
             claim=f"the objects of release {release.name} are",
             expected=AS_THE_CHART_SAYS,
             probe=ReleaseProbe(namespace=release.namespace, name=release.name),
-            remedy=f"run `pinion up {plan.site}` (or `pulumi up --refresh`) to have them so again",
+            remedy=f"run `pinion up {plan.site}` (or `pulumi up --refresh`) to have them so again"
+            if owner is ClusterOwner.PULUMI
+            else of_owner(owner, "HelmRelease", release.name),
             origin=release.origin,
             best=best,
         ),

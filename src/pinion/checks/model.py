@@ -81,7 +81,9 @@ class PingProbe(_Data):
 
 
 class ClusterProbe(_Data):
-    """Read one fact of a Kubernetes object: *fact* is ``ready``, ``label KEY``, ``taint KEY`` or ``exists``."""
+    """Read one fact of a Kubernetes object: *fact* is ``ready``, ``label KEY``, ``taint KEY``, ``exists``, or of an Argo CD Application
+    ``synced`` or ``health``.
+    """
 
     kind: Literal["cluster"] = "cluster"
     object: str

@@ -11,12 +11,16 @@ from collections.abc import Sequence
 
 import click
 
+from pinion.cli.completing import VARIABLE, asked
 from pinion.cli.ending import colour, need_working_folder, run
 from pinion.cli.lazy import Commands, LazyGroup
 
 COMMANDS: Commands = {
     "site": ("pinion.cli.site", "site", "Check a site file, start a new one, print its JSON Schema."),
     "plan": ("pinion.cli.plan", "plan", "Print everything that follows from a site file, or what changes between two."),
+    "render": ("pinion.cli.render", "render", "Write a site's cluster as files for Flux or Argo CD."),
+    "sim": ("pinion.cli.sim", "sim", "Simulate a site under a load: latency, hit rate, GPU need, cost."),
+    "capacity": ("pinion.cli.capacity", "capacity", "How many GPUs and which link a load needs, by queueing formulas."),
     "fabric": ("pinion.cli.fabric", "fabric", "The traffic classes hop by hop, and whether switches and NICs agree."),
     "lab": ("pinion.cli.lab", "lab", "The rack in a box: bring it up, take it down, look inside."),
     "stack": ("pinion.cli.stack", "stack", "Prepare the Pulumi stack of a site."),
@@ -32,6 +36,8 @@ COMMANDS: Commands = {
         "Take a node out of its site: revoke, wipe, shut, prove.",
     ),
     "verify": ("pinion.cli.verify", "verify", "Prove each claim of the plan on the live site; write the report."),
+    "explain": ("pinion.cli.explain", "explain", "What an error code of the site file means, and how it is mended."),
+    "completion": ("pinion.cli.completion", "completion", "Let the Tab key complete commands, sites, hosts and codes."),
     "up": ("pinion.cli.up", "up", "Everything in order: lab, Pulumi, hosts, verification."),
     "down": ("pinion.cli.up", "down", "Take a lab site down; leaves no process, mount, namespace or link."),
 }
@@ -59,6 +65,8 @@ class PinionCommands(LazyGroup):
 
         if not standalone_mode:
             return call()
+        if asked():  # a shell reads the answer, byte by byte
+            return super().main(words, prog_name, VARIABLE, standalone_mode=True, **extra)
         sys.exit(run(self, words, call))
 
 

@@ -28,6 +28,7 @@ from pinion.bringup.programs import ProgramMissingError
 from pinion.bringup.stack_environment import StackError
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, host_of, load_or_exit
 from pinion.cli.asking import confirm
+from pinion.cli.completing import hosts, sites
 from pinion.cli.console import new_console
 from pinion.drivers.identity.place import AuthorityError
 from pinion.plan import Plan
@@ -60,8 +61,8 @@ First the site file must say it (decommissioned: [pi-03]); the command says wher
 file altogether, and the next `pulumi up` takes it out of NetBox. See docs/decommissioning.md.
 """
 )
-@click.argument("site")
-@click.argument("node")
+@click.argument("site", shell_complete=sites)
+@click.argument("node", shell_complete=hosts)
 @click.option("--wipe", is_flag=True, help="Wipe keys, certificates, models and notes of Pinion on the node first.")
 @click.option("--offline", is_flag=True, help="The node is dead or gone: ask it for nothing.")
 @click.option(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pinion.cli.arguments import FINE, PROBLEM, CannotRunError, load_or_exit
+from pinion.cli.completing import sites
 from pinion.cli.screen import harmless
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ Examples:
   pinion fabric explain dc-rack-12 --json
 """
 )
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @_FROM
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explain(site: str, folder: Path | None, as_json: bool) -> None:
@@ -59,6 +60,7 @@ def explain(site: str, folder: Path | None, as_json: bool) -> None:
     from pinion.checks.fabric.hops import hops
     from pinion.plan import plan as compile_plan
     from pinion.site import catalog
+    from pinion.site.catalog import Evidence
 
     _, loaded = load_or_exit(site, as_json=as_json)
     compiled = compile_plan(loaded)
@@ -66,7 +68,10 @@ def explain(site: str, folder: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([hop.model_dump() for hop in found], indent=2))
         return
-    click.echo(_table(found) if found else f"{compiled.site} has no traffic classes, or no two hosts that use one")
+    if not found:
+        click.echo(f"{compiled.site} has no traffic classes, or no two hosts that use one")
+        return
+    click.echo(f"{_table(found)}\n\nEvidence: {Evidence.PARSED}. Files were read; no switch and no card was asked.")
 
 
 @fabric.command(
@@ -79,7 +84,7 @@ Examples:
 Exit codes: 0 all files agree, 1 some do not, 2 they could not be read.
 """
 )
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @_FROM
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(site: str, folder: Path | None, as_json: bool) -> None:
@@ -103,7 +108,7 @@ def check(site: str, folder: Path | None, as_json: bool) -> None:
 
 
 @fabric.command(epilog="\b\nExample:\n  pinion fabric write dc-rack-12 /tmp/fabric")
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def write(site: str, folder: Path, as_json: bool) -> None:

@@ -21,6 +21,7 @@ from pinion.bringup.rollout import Rollout, roll_out
 from pinion.bringup.stack_environment import StackError
 from pinion.bringup.verification import host_verifier
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
+from pinion.cli.completing import sites
 from pinion.cli.rollout_progress import ScreenProgress
 from pinion.drivers.hosts.answers import HostResult
 from pinion.drivers.hosts.inventory import login
@@ -55,7 +56,7 @@ A run goes in waves (one host, 10 % of them, the rest; `rollout` in the site fil
 How to log in: PINION_SSH_KEY and PINION_KNOWN_HOSTS name files; unset, your SSH agent and known_hosts are used.
 """
 )
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @click.option("--by", type=click.Choice(["ansible", "pyinfra"]), default="ansible", show_default=True)
 @click.option("--check", is_flag=True, help="Change nothing; show what differs and exit with 1 when anything does.")
 @click.option(

@@ -14,6 +14,7 @@ from pinion.bringup.authority_host import fetch_database, place_database
 from pinion.bringup.host_shell import HostRefusedError, UnreachedError
 from pinion.bringup.refusing import another_token_key, await_key, refuse, telling
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, host_of, load_or_exit
+from pinion.cli.completing import hosts, sites
 from pinion.cli.token_life import token_life
 from pinion.drivers.hosts.inventory import login
 from pinion.drivers.identity.authority import Authority
@@ -46,7 +47,7 @@ def commands() -> None:
 
 
 @commands.command(epilog="\b\nExample:\n  pinion identity init dc-rack-12")
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def init(site: str, as_json: bool) -> None:
     """Make the authority of SITE: root, intermediate, and the key that signs tokens. What is there already is kept.
@@ -70,8 +71,8 @@ def init(site: str, as_json: bool) -> None:
 
 
 @commands.command(epilog="\b\nExample:\n  pinion identity token dc-rack-12 pi-03 >pi-03.token")
-@click.argument("site")
-@click.argument("node")
+@click.argument("site", shell_complete=sites)
+@click.argument("node", shell_complete=hosts)
 @token_life("--life", ENROLMENT_SECONDS)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def token(site: str, node: str, token_life: float, as_json: bool) -> None:
@@ -102,8 +103,8 @@ def token(site: str, node: str, token_life: float, as_json: bool) -> None:
 
 
 @commands.command(epilog="\b\nExample:\n  pinion identity revoke dc-rack-12 pi-03 --reason 'copied'")
-@click.argument("site")
-@click.argument("node")
+@click.argument("site", shell_complete=sites)
+@click.argument("node", shell_complete=hosts)
 @click.option("--serial", metavar="HEX", help="Have this one certificate's serial number revoked as well.")
 @click.option(
     "--reason", default="revoked by the operator", show_default=True, help="Kept by the authority, with --serial."
@@ -152,7 +153,7 @@ def revoke(site: str, node: str, serial: str | None, reason: str, as_json: bool)
 @commands.command(
     epilog="\b\nExample:\n  pinion identity backup dc-rack-12 /safe/dc-rack-12.authority --passphrase-file /other/passphrase"
 )
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @PASSPHRASE
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -188,7 +189,7 @@ def backup(site: str, file: Path, passphrase_file: Path, as_json: bool) -> None:
 @commands.command(
     epilog="\b\nExample:\n  pinion identity restore dc-rack-12 /safe/dc-rack-12.authority --passphrase-file /other/passphrase"
 )
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @PASSPHRASE
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -16,6 +16,7 @@ from typing import ParamSpec, TypeVar
 import click
 
 from pinion.cli.arguments import COULD_NOT_RUN, PROBLEM, load_or_exit
+from pinion.cli.completing import sites
 from pinion.cli.image_told import enrolment_told, node_json, print_trial, trial_code, trial_json
 from pinion.cli.token_life import token_life as token_life_option
 from pinion.drivers.hosts.inventory import login
@@ -106,7 +107,7 @@ Examples:
   pinion image build dc-rack-12 --base-archive 2026-06-18-raspios-trixie-arm64-lite.img.xz
 """
 )
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @click.option("--node", "nodes", multiple=True, metavar="NAME", help="Also the image of this node; may be repeated.")
 @_supplied
 @click.option(
@@ -176,7 +177,7 @@ Examples:
   pinion image test dc-rack-12 --json | jq '.findings[] | select(.outcome != "proved")'
 """
 )
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @click.option("--node", metavar="NAME", help="Which node's image; default: the first Pi's.")
 @_supplied
 @click.option(
@@ -229,7 +230,7 @@ Examples:
   pinion image write dc-rack-12 --node pi-01 --to /dev/sdX --yes 0123456789AB     its serial number
 """,
 )
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @click.option("--node", required=True, metavar="NAME", help="Whose image.")
 @click.option(
     "--to",

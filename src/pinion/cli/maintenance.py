@@ -20,6 +20,7 @@ from pinion.bringup.stack_environment import StackError
 from pinion.bringup.verification import host_verifier
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
 from pinion.cli.asking import confirm
+from pinion.cli.completing import sites
 from pinion.cli.hosts import chosen
 from pinion.cli.rollout_progress import ScreenProgress
 from pinion.drivers.hosts.inventory import login
@@ -50,7 +51,7 @@ class Options:
 def maintenance_options(*, check: str, no_drain: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Options of a command that takes `Options` first and its own by name; *check* and *no_drain* say what these two do there."""
     stated = (
-        click.argument("site"),
+        click.argument("site", shell_complete=sites),
         click.option("--check", is_flag=True, help=check),
         click.option(
             "--limit", multiple=True, metavar="PATTERN", help="Only hosts whose name or group matches; may be repeated."

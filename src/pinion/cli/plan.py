@@ -7,6 +7,7 @@ import json
 import click
 
 from pinion.cli.arguments import FINE, PROBLEM, load_or_exit
+from pinion.cli.completing import sites
 from pinion.plan import Plan
 from pinion.plan import plan as compile_plan
 from pinion.plan.diff import differences
@@ -20,7 +21,7 @@ Examples:
   pinion plan lab --diff /tmp/site-with-a-fifth-pi.yml
 """
 )
-@click.argument("site", required=False)
+@click.argument("site", required=False, shell_complete=sites)
 @click.option(
     "--diff", "other", metavar="OTHER", help="Show what changes from SITE to OTHER; exit with 1 when anything does."
 )

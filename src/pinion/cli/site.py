@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, CannotRunError
+from pinion.cli.completing import sites
 from pinion.cli.screen import harmless
 from pinion.site import schema as json_schema
 from pinion.site import starter
@@ -47,7 +48,7 @@ Examples:
   pinion site check path/to/site.yml --json
 """
 )
-@click.argument("sites", metavar="SITE...", nargs=-1, required=True)
+@click.argument("sites", metavar="SITE...", nargs=-1, required=True, shell_complete=sites)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(sites: tuple[str, ...], as_json: bool) -> None:
     """Find every mistake of SITE (a path, or a name under inventories/) in one run; change nothing.

@@ -16,6 +16,7 @@ from pinion.bringup.stages import StageFailedError, StageResult, run, stages
 from pinion.checks.model import Finding, Outcome
 from pinion.checks.report import told
 from pinion.cli.arguments import load_or_exit
+from pinion.cli.completing import sites
 from pinion.cli.console import new_console
 from pinion.plan import Plan
 from pinion.plan import plan as compile_plan
@@ -29,7 +30,7 @@ Examples:
   pinion up lab --by pyinfra
 """
 )
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @click.option("--instance", help="Name of the lab instance; default: the site's name.")
 @click.option(
     "--by",
@@ -141,7 +142,7 @@ def _counts(counted: object) -> str:
 
 
 @click.command(epilog="\b\nExample:\n  pinion down lab")
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @click.option("--instance", help="Name of the lab instance; default: the site's name.")
 @click.option("--purge", is_flag=True, help="Also delete the data of its machines.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

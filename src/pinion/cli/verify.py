@@ -18,6 +18,7 @@ from pinion.bringup.verification import verify as run_verification
 from pinion.checks.model import Finding, Outcome, Topic
 from pinion.checks.report import mark, render_html, told, write
 from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
+from pinion.cli.completing import sites
 from pinion.cli.console import new_console
 from pinion.plan import plan as compile_plan
 from pinion.site.find import repository
@@ -33,7 +34,7 @@ Examples:
   pinion verify dc-rack-12 --topic fabric --report /tmp/report.html
 """
 )
-@click.argument("site")
+@click.argument("site", shell_complete=sites)
 @click.option(
     "--topic",
     "topics",

@@ -12,11 +12,12 @@ from pinion.plan.model import (
     NamespacePlan,
     NodePlan,
     ReleasePlan,
+    RepositoryPlan,
     StatedObject,
     Taint,
 )
 from pinion.site.allocation import natural
-from pinion.site.model import Kubernetes, Site
+from pinion.site.model import ClusterOwner, Kubernetes, Site
 
 #: kube-apiserver's customary secure port.
 API_SERVER_PORT = 6443
@@ -49,6 +50,13 @@ DEFAULT_DENY = "default-deny"
 SERVICE_PORT = 8080
 PROBE_PATH = "/healthz"
 
+#: Seconds that a release may take until its pods are ready: pulling an image over a slow uplink is what takes long.
+RELEASE_TIMEOUT = 300
+#: Revisions of a release that helm keeps.
+RELEASE_HISTORY = 10
+#: The folder of charts, from the repository's root.
+CHARTS = "charts"
+
 
 def cluster(site: Site, devices: tuple[DevicePlan, ...]) -> ClusterPlan | None:
     """The cluster, or None when the site file has no `kubernetes` section."""
@@ -66,6 +74,8 @@ def cluster(site: Site, devices: tuple[DevicePlan, ...]) -> ClusterPlan | None:
         namespaces=tuple(NamespacePlan(name=name, service_account=f"{name}-workload") for name in namespaces),
         releases=tuple(_release(site, name) for name in sorted(site.services, key=natural)),
         members=_members(site, devices, {*kinds, DeviceKind.MANAGEMENT_HOST}),
+        owner=stated.owner,
+        repository=RepositoryPlan(**stated.repository.model_dump()) if stated.repository is not None else None,
     )
 
 
@@ -84,9 +94,10 @@ def server_url(site: Site, devices: Iterable[DevicePlan]) -> str:
 
 
 def stated_objects(cluster: ClusterPlan) -> tuple[StatedObject, ...]:
-    """The objects that the stack declares, beside nodes and releases."""
+    """The objects that the stack declares, beside nodes and releases; those of namespaces only where the cluster is the stack's."""
     members = (StatedObject(kind="ConfigMap", namespace=MEMBERS_NAMESPACE, name=MEMBERS),) if cluster.members else ()
-    return (*members, *(item for namespace in cluster.namespaces for item in namespace_objects(namespace)))
+    namespaces = cluster.namespaces if cluster.owner is ClusterOwner.PULUMI else ()
+    return (*members, *(item for namespace in namespaces for item in namespace_objects(namespace)))
 
 
 def namespace_objects(namespace: NamespacePlan) -> tuple[StatedObject, ...]:

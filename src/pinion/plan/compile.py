@@ -19,6 +19,7 @@ from pinion.plan.model import (
     RolloutPlan,
     VlanPlan,
 )
+from pinion.plan.routing import routing_policy
 from pinion.plan.traffic import traffic_classes
 from pinion.site import catalog as hardware
 from pinion.site.allocation import natural
@@ -72,6 +73,7 @@ def plan(site: Site, catalog: Catalog | None = None) -> Plan:
         ),
         cluster=cluster(site, staying),
         authority=identity.authority(site, staying, found_vlans),
+        routing=routing_policy(site),
     )
 
 

@@ -271,6 +271,30 @@ class Objectives(Statement):
     alert_at: Percentage | None = says("Share of the error budget at which an alert fires.", default=None)
 
 
+class ClusterOwner(StrEnum):
+    """Who makes the cluster's namespaces, policies and releases."""
+
+    PULUMI = "pulumi"  #: `pulumi up`
+    FLUX = "flux"  #: Flux, from the tree that `pinion render` writes
+    ARGOCD = "argocd"  #: Argo CD, from the tree that `pinion render` writes
+
+
+class ClusterRepository(Statement):
+    """The git repository with the tree of files that Flux or Argo CD makes the cluster from."""
+
+    url: str = says("Where the cluster fetches it: `https://` or `ssh://`, without a password.")
+    branch: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$")] = says(
+        "The branch that the cluster follows.", default="main"
+    )
+    folder: Annotated[
+        str, StringConstraints(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$")
+    ] = says("The tree's folder in it, such as `clusters/lab`.")
+    credentials: DnsLabel | None = says(
+        "Name of the Secret in namespace `flux-system` by which Flux fetches it; Argo CD finds its own by `url`.",
+        default=None,
+    )
+
+
 class Kubernetes(Statement):
     """The site's cluster."""
 
@@ -280,6 +304,13 @@ class Kubernetes(Statement):
     )
     pod_prefix: str = says("Prefix of the pods' addresses.", default="10.244.0.0/16")
     service_prefix: str = says("Prefix of the services' addresses.", default="10.96.0.0/16")
+    owner: ClusterOwner = says(
+        "Who makes namespaces, policies and releases: `pulumi`, or from the tree of `pinion render` `flux` or `argocd`.",
+        default=ClusterOwner.PULUMI,
+    )
+    repository: ClusterRepository | None = says(
+        "Where Flux or Argo CD finds that tree; may be stated before it owns the cluster.", default=None
+    )
 
 
 class Service(Statement):

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from pinion.site import tree
-from pinion.site.errors import Path, shown
+from pinion.site.errors import Path
+from pinion.site.fixes import shown
 
 #: What stands for any name in a key.
 ANY = "*"

@@ -63,6 +63,9 @@ def fact(held: Mapping[str, Any] | None, asked: str) -> str:
     if word == "ready":
         conditions = (held.get("status") or {}).get("conditions") or ()
         return next((condition["status"] for condition in conditions if condition["type"] == "Ready"), "absent")
+    if word in ("synced", "health"):
+        found = (held.get("status") or {}).get("sync" if word == "synced" else "health") or {}
+        return str(found.get("status", "absent"))
     if word == "label":
         return str((held["metadata"].get("labels") or {}).get(key, "absent"))
     taints = (held.get("spec") or {}).get("taints") or ()

@@ -43,6 +43,9 @@ KINDS: dict[tuple[str, str], ObjectKind] = {
         ObjectKind("batch/v1", "CronJob", "cronjobs", namespaced=True),
         ObjectKind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", namespaced=True),
         ObjectKind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", namespaced=True),
+        ObjectKind("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "kustomizations", namespaced=True),
+        ObjectKind("helm.toolkit.fluxcd.io/v2", "HelmRelease", "helmreleases", namespaced=True),
+        ObjectKind("argoproj.io/v1alpha1", "Application", "applications", namespaced=True),
         ObjectKind("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", namespaced=True),
     )
 }

@@ -6,10 +6,13 @@ from pinion.site.edge_models import ENGINE_FORMATS, served, stored
 from pinion.site.errors import Path
 from pinion.site.node_concerns import EdgeRuntime
 from pinion.site.quantities import fraction, seconds
+from pinion.site.rules.bounds import bounded
 from pinion.site.rules.facts import Facts
 
 #: Oftener asks a server that has nothing new to say; less often leaves a Pi without its model for a day after a break.
 _RETRY = ("1min", "24h")
+#: Nothing answers within less; and who waits longer has no objective.
+_LATENCY = ("1ms", "1h")
 #: Less holds no model; more leaves nothing for the system.
 _MEMORY = ("10%", "95%")
 #: The chip whose HAT answers language models (vendor's documentation: Hailo's GenAI server is for the Hailo-10H).
@@ -26,6 +29,8 @@ def check(facts: Facts) -> None:
             facts.report.on_key("MODEL-002", (*path, "edge"), name=name)
         if model.pool is not None and facts.lacks("gpu_servers"):
             facts.report.on_key("MODEL-003", (*path, "pool"), name=name)
+    if facts.site.routing is not None and facts.site.routing.pool_timeout is not None:
+        bounded(facts, ("routing", "pool_timeout"), facts.site.routing.pool_timeout, *_LATENCY)
     _objectives(facts)
     _store(facts)
     _runtime(facts)
@@ -36,9 +41,7 @@ def _store(facts: Facts) -> None:
     if stated is None:
         return
     low, high = _RETRY
-    if not seconds(low) <= seconds(stated.interval) <= seconds(high):
-        where = ("concerns", "model_store", "interval")
-        facts.report.on("SITE-020", where, key="interval", value=stated.interval, low=low, high=high)
+    bounded(facts, ("concerns", "model_store", "interval"), stated.interval, low, high)
     sizes = [source.size for _, source in stored(facts.site).values()]
     if not sizes and not any(facts.has(("models", name, "edge", "source")) for name in facts.site.models):
         facts.report.on_key("MODEL-006", ("concerns", "model_store"))
@@ -60,7 +63,8 @@ def _runtime(facts: Facts) -> None:
         return
     if not memory_is_sound(stated):
         low, high = _MEMORY
-        facts.report.on("MODEL-014", (*where, "memory"), value=stated.memory, low=low, high=high)
+        nearest = low if fraction(stated.memory) < fraction(low) else high
+        facts.report.on("MODEL-014", (*where, "memory"), value=stated.memory, low=low, high=high, nearest=nearest)
     groups = {name: group for name, group in facts.site.pis.items() if group.board in facts.catalog.boards}
     for name, group in groups.items():
         cores = facts.catalog.boards[group.board].cores
@@ -78,11 +82,11 @@ def _runtime(facts: Facts) -> None:
         return
     chosen = served(facts.site)
     if chosen is None:
-        kept = ", ".join(stored(facts.site)) or "none"
+        kept, first = ", ".join(stored(facts.site)) or "none", next(iter(stored(facts.site)), None)
         if facts.has((*where, "model")):
-            facts.report.on("MODEL-008", (*where, "model"), kept=kept)
+            facts.report.on("MODEL-008", (*where, "model"), kept=kept, first=first)
         elif len(stored(facts.site)) > 1:
-            facts.report.on_key("MODEL-008", where, kept=kept)
+            facts.report.on_key("MODEL-008", where, kept=kept, first=first)
         return
     source, needed = stored(facts.site)[chosen][1], ENGINE_FORMATS[stated.engine]
     if source.format != needed:
@@ -94,8 +98,13 @@ def _objectives(facts: Facts) -> None:
     stated = facts.site.objectives
     if stated is None:
         return
+    sound = True
+    for section, key in (("edge", "p50"), ("edge", "p95"), ("site", "p95")):
+        written = getattr(getattr(stated, section), key, None)
+        if written is not None:
+            sound &= bounded(facts, ("objectives", section, key), written, *_LATENCY)
     p50, p95 = (stated.edge.p50, stated.edge.p95) if stated.edge is not None else (None, None)
-    if p50 is not None and p95 is not None and seconds(p50) > seconds(p95):
+    if sound and p50 is not None and p95 is not None and seconds(p50) > seconds(p95):
         facts.report.on("MODEL-004", ("objectives", "edge", "p50"), p50=p50, p95=p95)
     if stated.site is not None and stated.site.availability is not None and fraction(stated.site.availability) == 1.0:
         facts.report.on("MODEL-005", ("objectives", "site", "availability"))
