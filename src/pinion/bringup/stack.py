@@ -228,12 +228,13 @@ def preview(root: Path, site: str) -> tuple[Foreseen, ...]:
 def up(
     root: Path, site: str, *, refresh: bool, progress: Callable[[str], None], parallel: int | None = None
 ) -> StackResult:
-    """Run `pulumi up` for *site*, telling *progress* of each resource that changes.
+    """Run `pulumi up` for *site*, telling *progress* of each resource that changes, and of what one takes its time for.
 
     Raises `StackError` with the engine's diagnostics when the update fails; what succeeded is in the state.
     """
     result = StackResult()
     diagnostics: list[str] = []
+    under_way: dict[str, str] = {}
 
     def on_event(event: EngineEvent) -> None:
         if event.res_outputs_event is not None and str(event.res_outputs_event.metadata.op.value) not in {
@@ -247,6 +248,11 @@ def up(
             progress(label)
         elif event.diagnostic_event is not None and event.diagnostic_event.severity == "error":
             diagnostics.append(event.diagnostic_event.message.strip())
+        elif event.diagnostic_event is not None and event.diagnostic_event.ephemeral and event.diagnostic_event.urn:
+            urn, message = event.diagnostic_event.urn, event.diagnostic_event.message.strip()
+            if under_way.get(urn) != message:
+                under_way[urn] = message
+                progress(f"{urn.rpartition('::')[2]} {message}")
         elif event.summary_event is not None:
             result.changes = {
                 str(getattr(op, "value", op)): count for op, count in event.summary_event.resource_changes.items()

@@ -21,6 +21,7 @@ from pinion.site.statement import (
     DnsLabel,
     Dscp,
     Duration,
+    ImageReference,
     MacAddress,
     Mtu,
     Name,
@@ -218,12 +219,33 @@ class EdgeModel(Statement):
     source: ArtefactSource | None = says("Where it is had from; needed for `concerns.model_store`.", default=None)
 
 
+class Batching(Statement):
+    """How requests that come close together become one batch (Triton's dynamic batching)."""
+
+    window: Duration = says("Longest that a request waits for others, 1ms to 5ms.", default="2ms")
+    largest: Annotated[int, Field(ge=1, le=128)] = says("Most requests of one batch; 1 makes no batches.", default=8)
+    preferred: Annotated[tuple[Annotated[int, Field(ge=2, le=128)], ...], Field(max_length=16)] = says(
+        "Sizes that are computed at once, without waiting for more.", default=()
+    )
+
+
 class PoolModel(Statement):
-    """How a model runs on the NVLink pool."""
+    """How a model runs on the NVLink pool: a Helm release of the chart `triton` in the namespace `models`."""
 
     artefact: Name = says("Name of the model's artefact.")
-    runtime: Name = says("The program that runs it.", default="triton")
-    replicas: Annotated[int, Field(ge=1)] = says("Number of copies.", default=1)
+    source: ArtefactSource = says("Where each pod has it from, signed by the site's key (`concerns.model_store.key`).")
+    runtime: Literal["triton"] = says("The program that runs it.", default="triton")
+    image: ImageReference | None = says(
+        "Image of Triton with Pinion's programs, by digest, such as `registry.example.org/triton@sha256:…`. Unstated: the lab's own.",
+        default=None,
+    )
+    replicas: Annotated[int, Field(ge=1, le=1000)] = says("Number of copies, each a pod.", default=1)
+    instances: Annotated[int, Field(ge=1, le=64)] = says(
+        "Processes of each copy, each of which computes one batch at a time.", default=1
+    )
+    threads: Annotated[int, Field(ge=1, le=128)] = says("Threads that compute one batch.", default=1)
+    memory_mib: Annotated[int, Field(ge=256, le=2**22)] = says("Memory of each copy, in MiB.", default=768)
+    batching: Batching = says("How requests become batches.", default=Batching())
 
 
 class ServedModel(Statement):

@@ -35,6 +35,7 @@ KINDS: dict[tuple[str, str], ObjectKind] = {
         ObjectKind("v1", "Secret", "secrets", namespaced=True),
         ObjectKind("v1", "Service", "services", namespaced=True),
         ObjectKind("v1", "Pod", "pods", namespaced=True),
+        ObjectKind("v1", "Event", "events", namespaced=True),
         ObjectKind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", namespaced=True),
         ObjectKind("apps/v1", "Deployment", "deployments", namespaced=True),
         ObjectKind("apps/v1", "DaemonSet", "daemonsets", namespaced=True),

@@ -59,7 +59,10 @@ class StatedObject(Planned):
 
 
 class ReleasePlan(Planned):
-    """One Helm release. *chart* is a folder of `charts/`; *values* its values, complete. *port* answers HTTP at *probe_path*."""
+    """One Helm release. *chart* is a folder of `charts/`; *values* its values, complete. *port* answers HTTP at *probe_path*.
+
+    *answers_within* is the 95th percentile that the latency of its answers is to have, in seconds, where the site states one.
+    """
 
     name: str
     namespace: str
@@ -67,6 +70,7 @@ class ReleasePlan(Planned):
     values: dict[str, object]
     port: int
     probe_path: str
+    answers_within: float | None = None
     origin: str
 
 

@@ -9,6 +9,7 @@ from pinion.site.errors import Path
 from pinion.site.internet import Prefix
 from pinion.site.internet import prefix as ip_network
 from pinion.site.model import ClusterOwner, Kubernetes
+from pinion.site.pool_models import CHART, NAMESPACE, pooled, release_name
 from pinion.site.rules import free
 from pinion.site.rules.facts import Facts
 from pinion.site.rules.networks import is_special
@@ -51,7 +52,14 @@ def check(facts: Facts, charts: FilePath | None) -> None:
             facts.report.on_key("K8S-007", path, name=name)
         if service.namespace in RESERVED_NAMESPACES or service.namespace.startswith(RESERVED_START):
             facts.report.on("K8S-008", (*path, "namespace"), name=service.namespace)
-        _chart(facts, (*path, "chart"), service.chart, charts)
+        if pooled(facts.site) and service.namespace == NAMESPACE:
+            facts.report.on("K8S-020", (*path, "namespace"), what="namespace", name=service.namespace)
+        if name in map(release_name, pooled(facts.site)):
+            facts.report.on_key("K8S-020", path, what="service", name=name)
+        if service.chart == CHART:
+            facts.report.on("K8S-020", (*path, "chart"), what="chart", name=service.chart)
+        else:
+            _chart(facts, (*path, "chart"), service.chart, charts)
 
 
 def _repository(facts: Facts, stated: Kubernetes) -> None:
@@ -65,7 +73,10 @@ def _repository(facts: Facts, stated: Kubernetes) -> None:
     if found is None:
         facts.report.on("K8S-018", where, url=stated.repository.url)
     elif ":" in (found["user"] or "") or (found["user"] and found["scheme"] == "https"):
-        facts.report.on("K8S-019", where)
+        user = (found["user"] or "").partition(":")[0]
+        whose = "" if found["scheme"] == "https" else f"{user}@"
+        bare = f"{found['scheme']}://{whose}{stated.repository.url.partition('@')[2]}"
+        facts.report.on("K8S-019", where, bare=bare)
 
 
 def _chart(facts: Facts, path: Path, chart: str, charts: FilePath | None) -> None:
