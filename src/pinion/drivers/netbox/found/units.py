@@ -25,6 +25,7 @@ from pinion.drivers.netbox.kinds import (
     SITE,
     TAG,
     VLAN,
+    Field,
     Kind,
 )  # fmt: skip
 from pinion.drivers.netbox.kinds.marks import is_adopted, mark_of
@@ -168,19 +169,24 @@ class Reading(Generic[D]):
 def _properties(model: type[BaseModel], kind: Kind, record: Record) -> dict[str, Any]:
     """The properties that the fields of a record fill; what is empty as the model has it."""
     values: dict[str, Any] = {}
-    for one in kind.fields:
-        if one.fills in model.model_fields and values.get(one.fills) is None:
-            values[one.fills] = one.read_back(record)
-    return {name: _empty(model, name) if value is None else value for name, value in values.items()}
+    for one, name, empty in _filled(model, kind):
+        if values.get(name) in (None, empty):
+            found = one.read_back(record)
+            values[name] = empty if found is None else found
+    return values
 
 
 @cache
-def _empty(model: type[BaseModel], name: str) -> object:
-    """What a property is where NetBox has nothing: None where it may be, else the empty value of its type."""
-    annotation = model.model_fields[name].annotation
-    if annotation is NoneType or NoneType in get_args(annotation):
-        return None
-    return annotation() if annotation in (str, int, float, bool) else ""
+def _filled(model: type[BaseModel], kind: Kind) -> list[tuple[Field, str, object]]:
+    """The fields that fill a property, its name, and what it is where NetBox has nothing: None where it may be, else its type's."""
+    found: list[tuple[Field, str, object]] = []
+    for one in kind.fields:
+        if one.fills in model.model_fields:
+            type_ = model.model_fields[one.fills].annotation
+            may_lack = type_ is NoneType or NoneType in get_args(type_)
+            empty = None if may_lack else type_() if type_ in (str, int, float, bool) else ""
+            found.append((one, one.fills, empty))
+    return found
 
 
 def _name(kind: Kind, record: Record) -> str:
@@ -193,7 +199,9 @@ def _name_and_id(kind: Kind, record: Record) -> dict[str, int]:
     """The record's id by its name among the ids of its unit."""
     if not kind.noun:
         return {}
-    held = {one.fills: word(record.get(one.name)) for one in kind.fields if one.fills}
+    held = {
+        one.fills: word(record.get(one.name)) for one in kind.fields if one.fills and f"{{{one.fills}}}" in kind.noun
+    }
     words = {"name": _name(kind, record), "interface": identity(record), **kind.words_of(mark_of(record)), **held}
     return {kind.noun.format_map(words): identity(record)}
 

@@ -50,7 +50,7 @@ class Ref:
     @property
     def natural(self) -> dict[str, Value]:
         """Fields by which to find it when nothing carries the mark."""
-        return {name: self.kind.column[name].wanted(self.words) for name in self.kind.known_by}
+        return {name: self.kind.column[name].wanted(self.words) for name in self.kind.keys[0].names}
 
     def refs(self) -> Iterator[Ref]:
         """Every reference of the natural key."""
@@ -165,9 +165,9 @@ class Kind:
 
     *unit* is the unit that it is part of ("" for tag and custom fields, which carry no marks), *listed* the unit's property in which its
     things stand, *parts* their words. *mark*, *label*, *place* (path in the unit; *gone*: that of one that goes, if another) and *noun*
-    (name among the ids) are texts with words in braces; *named_by* is the word that a reference to it states. *known_by*: fields by which
-    a reference finds it. *joins*: fields whose every member is a natural key of its own. *observed* is read and never written, *filters*
-    may be asked for.
+    (name among the ids) are texts with words in braces; *named_by* is the word that a reference to it states. *keys*: its natural
+    keys; by the first a reference finds it. *joins*: fields whose every member is a natural key of its own. *asked_by*: filters
+    that we ask by besides. *observed* is read and never written.
 
     *shared*: sites share it, so it is used as found, and removed when nothing uses it. *inside*: part of a record of ours, so taken over
     without asking. *serial*: parallel creates break it (role trees). *weak*: the server's check for doubles is no lock.
@@ -185,11 +185,10 @@ class Kind:
     gone: str = ""
     noun: str = ""
     named_by: str = "slug"
-    known_by: tuple[str, ...] = ("slug",)
     keys: tuple[NaturalKey, ...] = (NaturalKey(("slug",)),)
     joins: tuple[str, ...] = ()
     searches: tuple[Search, ...] = (Search("slug", "slug"),)
-    filters: frozenset[str] = frozenset({"slug"})
+    asked_by: tuple[str, ...] = ()
     observed: tuple[str, ...] = ()
     model: str = ""
     shared: bool = False
@@ -227,6 +226,12 @@ class Kind:
         """Names for the `fields` parameter of a read: all that is written or observed, and nothing that costs a count."""
         marks = ("tags", "custom_fields") if self.marked else ()
         return tuple(dict.fromkeys((*_READ_ONLY, *self.column, "description", *self.observed, *marks)))
+
+    @cached_property
+    def filters(self) -> frozenset[str]:
+        """Names of the filters that we ask by."""
+        limits = [one.within[0] for one in self.searches if one.within]
+        return frozenset((*self.asked_by, *limits, *(one.filter for one in self.searches)))
 
     @cached_property
     def writing(self) -> frozenset[str]:

@@ -44,15 +44,11 @@ def _columns(names: str) -> tuple[Field, ...]:
     return tuple(always(name, None) for name in names.split())
 
 
-def _filters(names: str) -> frozenset[str]:
-    return frozenset(names.split())
-
-
 TAGS = Kind("tag", "extras/tags", _columns("name slug color description"))
 CUSTOM_FIELDS = Kind(
     "custom field", "extras/custom-fields",
     _columns("name label type object_types description filter_logic ui_visible ui_editable required group_name is_cloneable"),
-    filters=_filters("name"),
+    searches=(found_by("name"),),
 )  # fmt: skip
 
 # --- site -------------------------------------------------------------------------------------------------------------------
@@ -107,7 +103,6 @@ SITE = Kind(
     "site", "dcim/sites",
     (stated("slug", "site"), stated("name"), refers("region", REGION, "region", shown=True), _in_service, stated("description")),
     unit="site", parts=lambda unit: (dict(unit),), mark="{site}/site", label="site {site}", noun="site", named_by="site",
-    filters=_filters("slug region_id"),
 )  # fmt: skip
 MANUFACTURER = Kind(
     "manufacturer", "dcim/manufacturers", (stated("slug"), stated("name")), unit="site", parts=_maker,
@@ -119,7 +114,7 @@ DEVICE_TYPE = Kind(
     (refers("manufacturer", MANUFACTURER, "manufacturer", read=_name_of), stated("model"), stated("slug"), stated("u_height", "units")),
     unit="site", listed="device_types", parts=_device_types, mark="{site}/site/device-type/{manufacturer}/{slug}",
     label="device type {manufacturer}/{slug}", place="device_types[{slug}]", noun="device type {slug}",
-    known_by=("manufacturer", "slug"), keys=(key("manufacturer", "slug"),), filters=_filters("slug manufacturer_id"), shared=True,
+    keys=(key("manufacturer", "slug"),), shared=True,
 )  # fmt: skip
 DEVICE_ROLE = _catalogue("device role", "dcim/device-roles", "device_roles", serial=True)
 PLATFORM = _catalogue("platform", "dcim/platforms", "platforms", "device_count virtualmachine_count", serial=True)
@@ -128,15 +123,14 @@ VLAN_GROUP = Kind(
     "VLAN group", "ipam/vlan-groups",
     (Field("slug", _site), Field("name", _site), always("scope_type", "dcim.site"), refers("scope_id", SITE, "site")),
     unit="site", parts=lambda unit: (_of_site(unit),), mark="{site}/site/vlan-group", label="VLAN group {site}", named_by="site",
-    known_by=("slug", "scope_type", "scope_id"), keys=(key("slug", "scope_type", "scope_id"),),
-    filters=_filters("slug scope_type scope_id"),
+    keys=(key("slug", "scope_type", "scope_id"),),
 )  # fmt: skip
 RACK = Kind(
     "rack", "dcim/racks",
     (stated("name"), refers("site", SITE, "site"), _in_service, stated("u_height", "units"), stated("description")),
     unit="site", listed="racks", parts=each("racks", _of_site), mark="{site}/site/rack/{name}", label="rack {name}",
-    place="racks[{name}]", noun="rack {name}", named_by="name", known_by=("site", "name"), keys=(key("site", "name"),),
-    searches=(found_by("name", within=("site_id", "site")),), filters=_filters("name site_id"),
+    place="racks[{name}]", noun="rack {name}", named_by="name", keys=(key("site", "name"),),
+    searches=(found_by("name", within=("site_id", "site")),),
 )  # fmt: skip
 
 # --- VLAN -------------------------------------------------------------------------------------------------------------------
@@ -154,20 +148,19 @@ VLAN = Kind(  # in the site's group, always: without one NetBox accepts it twice
     (stated("vid"), stated("name"), refers("group", VLAN_GROUP, "site", drift="is in no VLAN group"), refers("site", SITE, "site"),
      _in_service, refers("role", VLAN_ROLE, "role", shown=True), stated("description")),
     unit="vlan", parts=lambda unit: (dict(unit),), mark="{site}/vlan/{name}", label="VLAN {name} ({site})", noun="vlan", named_by="name",
-    known_by=("group", "name"), keys=(key("group", "vid"), key("group", "name"), key("site", "vid", unless="group")),
+    keys=(key("group", "name"), key("group", "vid"), key("site", "vid", unless="group")),
     searches=(
         found_by("vid", within=("group_id", "group")), found_by("name", within=("group_id", "group")),
         found_by("vid", within=("site_id", "site")),
     ),
-    filters=_filters("vid name group_id site_id role_id"),
 )  # fmt: skip
 PREFIX = Kind(
     "prefix", "ipam/prefixes",
     (stated("prefix"), _not_in_a_vrf, _in_service, _role, refers("vlan", VLAN, "vlan", drift="is not in VLAN {} any more"),
      always("scope_type", "dcim.site", drift="has another scope than the site"), refers("scope_id", SITE, "site"), stated("description")),
     unit="vlan", listed="prefixes", parts=each("prefixes", _of_vlan), mark="{site}/vlan/{vlan}/prefix/{prefix}", label="prefix {prefix}",
-    place="prefixes[{prefix}]", noun="prefix {prefix}", named_by="prefix", known_by=("prefix", "vrf"), keys=(key("prefix", "vrf"),),
-    searches=(found_by("prefix"),), filters=_filters("prefix vlan_id role_id scope_type scope_id"), weak=True,
+    place="prefixes[{prefix}]", noun="prefix {prefix}", named_by="prefix", keys=(key("prefix", "vrf"),),
+    searches=(found_by("prefix"),), asked_by=("vlan_id",), weak=True,
 )  # fmt: skip
 IP_RANGE = Kind(  # searched for by its prefix: NetBox lets no two ranges overlap
     "IP range", "ipam/ip-ranges",
@@ -175,7 +168,7 @@ IP_RANGE = Kind(  # searched for by its prefix: NetBox lets no two ranges overla
     unit="vlan", listed="ranges", parts=each("ranges", _of_vlan), mark="{site}/vlan/{vlan}/range/{name}",
     label="IP range {name} ({start}-{end})", place="ranges[{name}]", noun="range {name}", named_by="name",
     keys=(key("start_address", "end_address", "vrf"),), searches=(Search("parent", "start_address", values=network),),
-    filters=_filters("start_address end_address parent role_id"), weak=True,
+    asked_by=("start_address",), weak=True,
 )  # fmt: skip
 
 # --- device -----------------------------------------------------------------------------------------------------------------
@@ -235,9 +228,9 @@ DEVICE = Kind(
      refers("device_type", DEVICE_TYPE, "device_type", shown=True), refers("platform", PLATFORM, "platform", shown=True),
      stated("status"), stated("serial"), stated("description"), _primary(4), _primary(6)),
     unit="device", parts=lambda unit: ({**dict(unit), "device": unit.name},), mark="{site}/device/{name}", label="device {name} ({site})",
-    noun="device", named_by="name", known_by=("site", "name"),
+    noun="device", named_by="name",
     keys=(key("site", "name", fold=lambda name: str(name).casefold()),),  # per site and tenant
-    searches=(found_by("name", within=("site_id", "site")),), filters=_filters("name site_id rack_id role_id device_type_id platform_id"),
+    searches=(found_by("name", within=("site_id", "site")),),
 )  # fmt: skip
 INTERFACE = Kind(
     "interface", "dcim/interfaces",
@@ -246,27 +239,27 @@ INTERFACE = Kind(
      refers("untagged_vlan", VLAN, "untagged_vlan", shown=True), refers_to_all("tagged_vlans", VLAN, "tagged_vlans"), stated("description"),
      Field("primary_mac_address", _primary_mac, "mac", "mac", _mac_word, late=True, optional=True)),
     unit="device", listed="interfaces", parts=_interfaces, mark="{site}/device/{device}/interface/{name}",
-    label="interface {name} of {device}", place="interfaces[{name}]", noun="interface {name}", named_by="name", known_by=("device", "name"),
-    keys=(key("device", "name"),), searches=(found_by("device_id", "device"),), filters=_filters("device_id name"),
+    label="interface {name} of {device}", place="interfaces[{name}]", noun="interface {name}", named_by="name",
+    keys=(key("device", "name"),), searches=(found_by("device_id", "device"),),
     observed=("mac_address", "mac_addresses", "cable"), inside=True,
 )  # fmt: skip
 MAC_ADDRESS = Kind(
     "MAC address", "dcim/mac-addresses",
     (stated("mac_address", "mac"), _of_interface, refers("assigned_object_id", INTERFACE, "interface")),
     unit="device", parts=_macs, mark="{site}/device/{device}/mac/{interface}", label="MAC address {mac}",
-    place="interfaces[{interface}]", gone="interfaces[{interface}].mac", named_by="mac", known_by=("mac_address",),
+    place="interfaces[{interface}]", gone="interfaces[{interface}].mac", named_by="mac",
     keys=(key("mac_address", "assigned_object_id"),),
-    searches=(found_by("interface_id", "assigned_object_id"),), filters=_filters("mac_address interface_id"), inside=True,
+    searches=(found_by("interface_id", "assigned_object_id"),), inside=True,
 )  # fmt: skip
 IP_ADDRESS = Kind(
     "IP address", "ipam/ip-addresses",
     (stated("address", shown=""), _not_in_a_vrf, _in_service, _of_interface,
      refers("assigned_object_id", INTERFACE, "interface", shown="", drift="is on no interface of {} any more")),
     unit="device", parts=_addresses, mark="{site}/device/{device}/address/{address}", label="address {address}",
-    place="interfaces[{interface}].addresses[{address}]", noun="address {address}", named_by="address", known_by=("address", "vrf"),
+    place="interfaces[{interface}].addresses[{address}]", noun="address {address}", named_by="address",
     keys=(key("vrf", "address", fold=host),),  # whatever the mask
     searches=(Search("address", "address", values=lambda address: (host(address),)),),
-    filters=_filters("address device_id interface_id"), observed=("assigned_object",), inside=True,
+    asked_by=("device_id",), observed=("assigned_object",), inside=True,
 )  # fmt: skip
 CABLE = Kind(
     "cable", "dcim/cables",
@@ -276,7 +269,7 @@ CABLE = Kind(
     label="cable {device} {interface} to {far_device} {far_interface}", place="interfaces[{interface}].cable", noun="cable {interface}",
     keys=(), joins=("a_terminations", "b_terminations"),
     searches=(Search("interface_id", "a_terminations", values=interfaces), Search("interface_id", "b_terminations", values=interfaces)),
-    filters=_filters("device_id interface_id"), inside=True,
+    asked_by=("device_id",), inside=True,
 )  # fmt: skip
 
 #: Every kind, in the order of creation.
