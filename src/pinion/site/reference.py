@@ -217,7 +217,7 @@ def errors() -> str:
         "Words in braces stand for what the file says. `tests/errors/` has a bad file for each code.",
         "",
         "With `--json` each problem also has its fix as a `replacement` for editors: what stands from `line`, `column` up to `end_line`,",
-        "`end_column` (counted from 1, the end exclusive) becomes any one of `texts`, the likeliest first. Where only a person can tell what",
+        "`end_column` (from 1, the end exclusive) becomes any one of `texts`, the likeliest first. Where only a person can tell what",
         "belongs there, `replacement` is null and `choice` says why.",
     ]
     topic = ""
