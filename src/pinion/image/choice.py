@@ -18,7 +18,7 @@ from pinion.image.raspios import ARCHIVE
 from pinion.image.store import Store
 from pinion.lab.state import read_json, write_file
 from pinion.plan.model import DeviceKind, Plan
-from pinion.site.rules.nodes import FIRMWARE_PLATFORM
+from pinion.site.rules.hardware import FIRMWARE_PLATFORM
 
 
 def base_of(
