@@ -19,6 +19,7 @@ from pinion.plan.model import (
     RolloutPlan,
     VlanPlan,
 )
+from pinion.plan.routing import routing_policy
 from pinion.plan.traffic import traffic_classes
 from pinion.site import catalog as hardware
 from pinion.site.allocation import natural
@@ -70,8 +71,9 @@ def plan(site: Site, catalog: Catalog | None = None) -> Plan:
             second=fraction(site.rollout.second),
             limits={group.replace("-", "_"): most for group, most in site.rollout.limits.items()},
         ),
-        cluster=cluster(site, staying),
+        cluster=cluster(site, staying, found_flows),
         authority=identity.authority(site, staying, found_vlans),
+        routing=routing_policy(site),
     )
 
 

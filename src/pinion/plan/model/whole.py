@@ -13,6 +13,7 @@ from pinion.plan.model.flows import FlowPlan
 from pinion.plan.model.hosts import HostPlan
 from pinion.plan.model.networks import VlanPlan
 from pinion.plan.model.switches import SwitchPlan
+from pinion.routing.policy import RoutingPolicy
 from pinion.site.model import Delivery
 
 
@@ -72,6 +73,7 @@ class Plan(Planned):
     rollout: RolloutPlan = RolloutPlan()
     cluster: ClusterPlan | None
     authority: AuthorityPlan | None = None
+    routing: RoutingPolicy
 
     def vlan(self, name: str) -> VlanPlan:
         """The VLAN called *name*; `KeyError` when there is none."""

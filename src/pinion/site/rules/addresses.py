@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pinion.site.allocation import DEFAULT_RANGES, AddressRange, address_range, last_host, node_name, spread
 from pinion.site.errors import Path
 from pinion.site.internet import Address, ip_address
-from pinion.site.model import PiGroup
+from pinion.site.model import PiGroup, Purpose
 from pinion.site.rules import free
 from pinion.site.rules.fabric import ALLOWED
 from pinion.site.rules.facts import Facts, Subnet, ordinal
@@ -26,6 +26,7 @@ def check(facts: Facts) -> None:
     """All rules about addresses."""
     claims = _Claims(facts)
     _named(facts, claims)
+    _gateways(facts, claims)
     _rdma(facts, claims)
     _pis(facts, claims)
 
@@ -232,6 +233,21 @@ def _interface(
         facts.report.on_key("ADDR-012", path, name=name)
         return
     _place(facts, claims, subnet, (*path, network[1]), span, ordinal(name), name)
+
+
+def _gateways(facts: Facts, claims: _Claims) -> None:
+    """The addresses that switches have beside the gateways that they share, where their platform needs them."""
+    for name, switch in facts.site.switches.items():
+        platform = facts.catalog.platforms.get(switch.platform)
+        if platform is None or not platform.own_gateway_addresses or len(facts.site.switches) < 2 or ordinal(name) < 0:
+            continue
+        for subnet in facts.subnets.values():
+            if subnet.network.purpose is Purpose.MANAGEMENT or not any(subnet.routers.values()):
+                continue
+            path: Path = ("switches", name, "platform")
+            span = _span(facts, subnet, path, KIND_RANGE["switches"])
+            if span is not None:
+                _place(facts, claims, subnet, path, span, ordinal(name), f"{name} in VLAN {subnet.network.vid}")
 
 
 def _rdma(facts: Facts, claims: _Claims) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path as FilePath
 from pinion.site.errors import Path
 from pinion.site.internet import Prefix
 from pinion.site.internet import prefix as ip_network
-from pinion.site.model import Kubernetes
+from pinion.site.model import ClusterOwner, Kubernetes
+from pinion.site.pool_models import CHART, NAMESPACE, pooled, release_name
 from pinion.site.rules import free
 from pinion.site.rules.facts import Facts
 from pinion.site.rules.networks import is_special
@@ -23,6 +24,8 @@ LEAST_SERVICE_HOST_BITS = 3
 NODE_PREFIX_BITS = 16
 #: Helm takes no longer name of a release; and one that is a Service's name too begins with a letter (RFC 1035).
 RELEASE_NAME = re.compile(r"[a-z][a-z0-9-]{0,52}")
+#: What Flux and Argo CD fetch from over a connection that says who is at its other end.
+REPOSITORY_URL = re.compile(r"(?P<scheme>https|ssh)://((?P<user>[^\s@/]+)@)?[A-Za-z0-9.-]+(:\d{1,5})?/[^\s?#@]+")
 #: Namespaces that Kubernetes keeps for itself.
 RESERVED_NAMESPACES = ("default",)
 RESERVED_START = "kube-"
@@ -35,6 +38,7 @@ def check(facts: Facts, charts: FilePath | None) -> None:
         where: Path = ("kubernetes", "control_plane")
         facts.known("K8S-001", where, stated.control_plane, "management_hosts", facts.site.management_hosts)
         _prefixes(facts, stated)
+        _repository(facts, stated)
     elif facts.site.services and not facts.has(("kubernetes",)):
         host = next(iter(facts.site.management_hosts), None)
         facts.report.on_key("K8S-006", ("services",), host=host)
@@ -48,7 +52,31 @@ def check(facts: Facts, charts: FilePath | None) -> None:
             facts.report.on_key("K8S-007", path, name=name)
         if service.namespace in RESERVED_NAMESPACES or service.namespace.startswith(RESERVED_START):
             facts.report.on("K8S-008", (*path, "namespace"), name=service.namespace)
-        _chart(facts, (*path, "chart"), service.chart, charts)
+        if pooled(facts.site) and service.namespace == NAMESPACE:
+            facts.report.on("K8S-020", (*path, "namespace"), what="namespace", name=service.namespace)
+        if name in map(release_name, pooled(facts.site)):
+            facts.report.on_key("K8S-020", path, what="service", name=name)
+        if service.chart == CHART:
+            facts.report.on("K8S-020", (*path, "chart"), what="chart", name=service.chart)
+        else:
+            _chart(facts, (*path, "chart"), service.chart, charts)
+
+
+def _repository(facts: Facts, stated: Kubernetes) -> None:
+    """Where Flux or Argo CD finds the tree that it makes the cluster from."""
+    if stated.repository is None:
+        if stated.owner is not ClusterOwner.PULUMI and not facts.has(("kubernetes", "repository")):
+            facts.report.on("K8S-017", ("kubernetes", "owner"), owner=stated.owner.value)
+        return
+    where: Path = ("kubernetes", "repository", "url")
+    found = REPOSITORY_URL.fullmatch(stated.repository.url)
+    if found is None:
+        facts.report.on("K8S-018", where, url=stated.repository.url)
+    elif ":" in (found["user"] or "") or (found["user"] and found["scheme"] == "https"):
+        user = (found["user"] or "").partition(":")[0]
+        whose = "" if found["scheme"] == "https" else f"{user}@"
+        bare = f"{found['scheme']}://{whose}{stated.repository.url.partition('@')[2]}"
+        facts.report.on("K8S-019", where, bare=bare)
 
 
 def _chart(facts: Facts, path: Path, chart: str, charts: FilePath | None) -> None:

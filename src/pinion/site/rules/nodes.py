@@ -8,6 +8,7 @@ from pinion.site.catalog import Board, NumaMap, Platform
 from pinion.site.errors import Path
 from pinion.site.model import GpuServer, PiGroup
 from pinion.site.node_concerns import EVICTED_BELOW, CpuIsolation, EdgeCluster, Joining, KubeNode, PiBoot
+from pinion.site.pool_models import pooled
 from pinion.site.quantities import fraction
 from pinion.site.rules import mig, serving
 from pinion.site.rules.bounds import bounded
@@ -26,7 +27,9 @@ def check(facts: Facts) -> None:
     """All rules about the concerns of Pis and GPU servers."""
     stated = facts.site.concerns
     for name in PI_CONCERNS:
-        if getattr(stated, name) is not None and facts.lacks("pis"):
+        # pods of the pool check their models by the key that is stated there
+        elsewhere = name == "model_store" and bool(pooled(facts.site))
+        if getattr(stated, name) is not None and facts.lacks("pis") and not elsewhere:
             facts.report.on_key("NODE-001", ("concerns", name), concern=name, kind="Pis")
     for name in GPU_CONCERNS:
         if getattr(stated, name) is not None and facts.lacks("gpu_servers"):

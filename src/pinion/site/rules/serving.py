@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from pinion.site.edge_models import ENGINE_FORMATS, served, stored
+from pinion.site.edge_models import ENGINE_FORMATS, served, server, stored
 from pinion.site.errors import Path
+from pinion.site.model import PoolModel
 from pinion.site.node_concerns import EdgeRuntime
+from pinion.site.pool_models import FORMAT, fits_release, pooled
 from pinion.site.quantities import fraction, seconds
 from pinion.site.rules.bounds import bounded
 from pinion.site.rules.facts import Facts
@@ -15,6 +17,8 @@ _RETRY = ("1min", "24h")
 _LATENCY = ("1ms", "1h")
 #: Less holds no model; more leaves nothing for the system.
 _MEMORY = ("10%", "95%")
+#: Shorter gathers nothing; longer is felt by who asks for one token.
+_WINDOW = ("1ms", "5ms")
 #: The chip whose HAT answers language models (vendor's documentation: Hailo's GenAI server is for the Hailo-10H).
 _LANGUAGE_CHIP = "hailo-10h"
 
@@ -34,6 +38,36 @@ def check(facts: Facts) -> None:
     _objectives(facts)
     _store(facts)
     _runtime(facts)
+    for name, pool in pooled(facts.site).items():
+        _pool(facts, name, pool)
+
+
+def _pool(facts: Facts, name: str, model: PoolModel) -> None:
+    path: Path = ("models", name, "pool")
+    if not fits_release(name):
+        facts.report.on_key("MODEL-016", ("models", name), name=name)
+    if facts.site.kubernetes is None and not facts.has(("kubernetes",)):
+        facts.report.on_key("MODEL-017", path, name=name, host=next(iter(facts.site.management_hosts), None))
+    if not facts.has(("concerns", "model_store")):
+        facts.report.on_key("MODEL-018", (*path, "source"), name=name)
+    if model.image is None:
+        platforms = {server.platform for server in facts.site.gpu_servers.values()}
+        if any(known.lab is False for slug, known in facts.catalog.platforms.items() if slug in platforms):
+            facts.report.on_key("MODEL-019", path, name=name)
+    elif "@sha256:" not in model.image:
+        facts.report.on("MODEL-019", (*path, "image"), name=name)
+    if model.source.format != FORMAT and not facts.guessed((*path, "source", "format")):
+        values = {"format": model.source.format, "engine": model.runtime, "needed": FORMAT}
+        facts.report.on_key("MODEL-009", (*path, "source"), name=name, **values)
+    host, _ = server(model.source)
+    if any(node.name == host for node in facts.nodes()):
+        facts.report.on("MODEL-020", (*path, "source", "url"), host=host)
+    bounded(facts, (*path, "batching", "window"), model.batching.window, *_WINDOW)
+    for at, size in enumerate(model.batching.preferred):
+        if size > model.batching.largest:
+            facts.report.on(
+                "MODEL-021", (*path, "batching", "preferred", at), size=size, largest=model.batching.largest
+            )
 
 
 def _store(facts: Facts) -> None:
@@ -43,7 +77,8 @@ def _store(facts: Facts) -> None:
     low, high = _RETRY
     bounded(facts, ("concerns", "model_store", "interval"), stated.interval, low, high)
     sizes = [source.size for _, source in stored(facts.site).values()]
-    if not sizes and not any(facts.has(("models", name, "edge", "source")) for name in facts.site.models):
+    forms = ((name, form) for name in facts.site.models for form in ("edge", "pool"))
+    if not sizes and not any(facts.has(("models", name, form, "source")) for name, form in forms):
         facts.report.on_key("MODEL-006", ("concerns", "model_store"))
     elif sizes and sum(sizes) + max(sizes) > stated.budget_mib << 20:
         needed = -(-(sum(sizes) + max(sizes)) >> 20)
