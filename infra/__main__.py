@@ -9,10 +9,13 @@ from edge_services import EdgeServices
 from fabric import Fabric
 from gpu_cluster import GpuCluster
 from pinion.plan.model import ClusterPlan
-from settings import kubeconfig, kubernetes_plugin, planned_site
+from pinion.site.model import ClusterOwner
+from settings import kubeconfig, kubernetes_plugin, planned_site, refuse_to_delete_what_others_own
 from site_records import SiteRecords
 
 plan = planned_site()
+if plan.cluster is not None and plan.cluster.owner is not ClusterOwner.PULUMI:
+    refuse_to_delete_what_others_own(plan.cluster.owner)
 
 records = SiteRecords(plan)
 fabric = Fabric(plan, pulumi.ResourceOptions(depends_on=[records]))
@@ -27,7 +30,8 @@ def on_cluster(planned: ClusterPlan, kubeconfig: str, plugin: str | None, *, fab
         pulumi.log.warn(
             f"nodes of the cluster that are not of this site, and renew nothing: {names}; docs/joining.md", cluster
         )
-    EdgeServices(plan.site, planned, cluster, pulumi.ResourceOptions(depends_on=[cluster]))
+    if planned.owner is ClusterOwner.PULUMI:
+        EdgeServices(plan.site, planned, cluster, pulumi.ResourceOptions(depends_on=[cluster]))
     return sorted(state.absent)
 
 

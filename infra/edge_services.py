@@ -5,15 +5,10 @@ from __future__ import annotations
 import pulumi
 
 from gpu_cluster import GpuCluster
-from pinion.plan.cluster import places
+from pinion.plan.cluster import CHARTS, RELEASE_TIMEOUT, places
 from pinion.plan.model import ClusterPlan
 from pinion.provider import sdk
 from pinion.provider.cluster.release import ReleaseWish
-
-#: Seconds that a release may take until its pods are ready: pulling an image over a slow uplink is what takes long.
-RELEASE_TIMEOUT = 300
-#: The folder of charts, from the repository's root: a state names no checkout.
-CHARTS = "charts"
 
 
 class EdgeServices(pulumi.ComponentResource):

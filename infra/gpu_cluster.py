@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pulumi
 import pulumi_kubernetes as kubernetes
 
 from cluster_state import ClusterState
 from pinion.drivers.kubeconfig import is_text
-from pinion.plan.cluster import (
-    ADOPTED,
-    DEFAULT_DENY,
-    MEMBERS,
-    MEMBERS_NAMESPACE,
-    SITE_LABEL,
-    namespace_objects,
-    security_labels,
-)
-from pinion.plan.model import ClusterPlan, NamespacePlan, NodePlan, StatedObject
+from pinion.plan.cluster import ADOPTED, MEMBERS
+from pinion.plan.manifests import Manifest, members_manifest, namespace_manifests, stated
+from pinion.plan.model import ClusterPlan, NamespacePlan, NodePlan
 from pinion.provider import sdk
 from pinion.provider.cluster.node import NodeMarks
+from pinion.site.model import ClusterOwner
+
+#: The resource of each kind that the plan declares, and the fields whose arguments have another name.
+_RESOURCES = {
+    "Namespace": kubernetes.core.v1.Namespace,
+    "ServiceAccount": kubernetes.core.v1.ServiceAccount,
+    "ConfigMap": kubernetes.core.v1.ConfigMap,
+    "NetworkPolicy": kubernetes.networking.v1.NetworkPolicy,
+}
+_ARGUMENT = {"automountServiceAccountToken": "automount_service_account_token"}
 
 
 class GpuCluster(pulumi.ComponentResource):
@@ -31,7 +32,7 @@ class GpuCluster(pulumi.ComponentResource):
     Attributes:
         absent: the names of the planned nodes that the cluster does not have yet.
         nodes: the marks of the nodes that it has.
-        namespaces: namespace name to its resource.
+        namespaces: namespace name to its resource; none where Flux or Argo CD owns the cluster.
     """
 
     def __init__(
@@ -63,62 +64,41 @@ class GpuCluster(pulumi.ComponentResource):
             names = ", ".join(node.name for node in cluster.nodes if node.name in self.absent)
             pulumi.log.warn(f"not in the cluster yet: {names}; labels and taints follow once they have joined", self)
         if cluster.members:
-            self._members(cluster, own)
+            # keys that somebody else adds are theirs
+            self._declared(MEMBERS, members_manifest(site, cluster), own)
         self.nodes = [
             _node(node, pulumi.ResourceOptions(parent=self)) for node in cluster.nodes if node.name not in self.absent
         ]
-        self.namespaces = {namespace.name: self._namespace(namespace, own) for namespace in cluster.namespaces}
+        namespaces = cluster.namespaces if cluster.owner is ClusterOwner.PULUMI else ()
+        self.namespaces = {namespace.name: self._namespace(namespace, own) for namespace in namespaces}
         self.register_outputs({})
 
-    def _metadata(
-        self, item: StatedObject, labels: Mapping[str, str] | None = None
-    ) -> kubernetes.meta.v1.ObjectMetaArgs:
-        """Names and the marks of ownership. What someone changed by hand in fields that we state is put right, instead of ending in a
-        conflict of field owners; and the owner is the same in each run, so that a stack which lost its state takes away what it stated.
+    def _declared(self, name: str, manifest: Manifest, opts: pulumi.ResourceOptions) -> pulumi.Resource:
+        """*manifest* as the resource *name*, with the marks of ownership. What someone changed by hand in fields that we state is put
+        right, instead of ending in a conflict of field owners; and the owner is the same in each run, so that a stack which lost its state
+        takes away what it stated. What somebody else made stays when the stack goes.
         """
+        item = stated(manifest)
         ours = {"pulumi.com/patchForce": "true", "pulumi.com/patchFieldManager": f"pinion-{self._site}"}
-        return kubernetes.meta.v1.ObjectMetaArgs(
-            name=item.name,
-            namespace=item.namespace,
-            labels={SITE_LABEL: self._site, **(labels or {})},
-            annotations=ours | ({ADOPTED: "true"} if item in self._adopted else {}),
-        )
+        adopted = item in self._adopted
+        metadata = {**manifest["metadata"], "annotations": ours | ({ADOPTED: "true"} if adopted else {})}
+        content = {
+            _ARGUMENT.get(key, key): value
+            for key, value in manifest.items()
+            if key not in {"apiVersion", "kind", "metadata"}
+        }
+        kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(retain_on_delete=adopted))
+        return _RESOURCES[item.kind](name, metadata=metadata, **content, opts=kept)
 
-    def _kept(self, item: StatedObject, opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
-        """*opts*, by which what somebody else made stays when the stack goes."""
-        return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(retain_on_delete=item in self._adopted))
-
-    def _members(self, cluster: ClusterPlan, opts: pulumi.ResourceOptions) -> None:
-        """Who may be a node; keys that somebody else adds are theirs."""
-        item = StatedObject(kind="ConfigMap", namespace=MEMBERS_NAMESPACE, name=MEMBERS)
-        kubernetes.core.v1.ConfigMap(
-            MEMBERS,
-            metadata=self._metadata(item),
-            data={name: kind.value for name, kind in cluster.members.items()},
-            opts=self._kept(item, opts),
-        )
-
-    def _namespace(self, namespace: NamespacePlan, opts: pulumi.ResourceOptions) -> kubernetes.core.v1.Namespace:
-        whole, account, *policies = namespace_objects(namespace)
-        made = kubernetes.core.v1.Namespace(
-            whole.name, metadata=self._metadata(whole, security_labels(namespace)), opts=self._kept(whole, opts)
-        )
+    def _namespace(self, namespace: NamespacePlan, opts: pulumi.ResourceOptions) -> pulumi.Resource:
+        whole, *contents = namespace_manifests(self._site, namespace)
+        made = self._declared(namespace.name, whole, opts)
         inside = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[made]))
-        kubernetes.core.v1.ServiceAccount(
-            account.name,
-            metadata=self._metadata(account),
-            automount_service_account_token=False,
-            opts=self._kept(account, inside),
-        )
-        for policy in policies:
-            kubernetes.networking.v1.NetworkPolicy(
-                f"{namespace.name}-{DEFAULT_DENY}",
-                metadata=self._metadata(policy),
-                spec=kubernetes.networking.v1.NetworkPolicySpecArgs(
-                    pod_selector=kubernetes.meta.v1.LabelSelectorArgs(), policy_types=["Ingress", "Egress"]
-                ),
-                opts=self._kept(policy, inside),
-            )
+        for manifest in contents:
+            item = stated(manifest)
+            # a policy is called the same in each namespace, and two resources cannot be
+            name = f"{namespace.name}-{item.name}" if item.kind == "NetworkPolicy" else item.name
+            self._declared(name, manifest, inside)
         return made
 
 

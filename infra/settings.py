@@ -7,8 +7,10 @@ from importlib.metadata import version
 import pulumi
 
 from pinion.plan import Plan, plan
+from pinion.plan.handed_over import still_held
 from pinion.site.find import site_file
 from pinion.site.loader import SiteErrors, load, not_applied
+from pinion.site.model import ClusterOwner
 
 
 def planned_site() -> Plan:
@@ -43,6 +45,17 @@ def kubernetes_plugin() -> str | None:
             f"pinion:kubernetesPlugin is {stated!r}; it is official (the default) or, in the lab, stand-in"
         )
     return f"{version('pulumi-kubernetes')}-stand-in" if stated == "stand-in" else None
+
+
+def refuse_to_delete_what_others_own(owner: ClusterOwner) -> None:
+    """Raise `pulumi.RunError` when the stack's state has what is *owner*'s: this run does not declare it, so the engine would delete it."""
+    site = pulumi.get_stack()
+    known = pulumi.runtime.invoke("pulumi:pulumi:readStackResourceOutputs", {"stackName": site})
+    if held := still_held((known.value or {}).get("outputs") or {}):
+        raise pulumi.RunError(
+            f"{owner} owns the cluster (kubernetes.owner), and this stack still has {', '.join(held)}, which an update would delete. "
+            f"Nothing was touched. Have the stack forget them first: pinion stack hand-over {site}"
+        )
 
 
 def adopts() -> bool:

@@ -34,7 +34,7 @@ class Lock:
 
 RUNTIME = tuple(f"requirements/{role}.in" for role in ROLES)
 #: What runs beside Pinion and not within it: no user of Pinion needs it installed.
-BESIDE = ("requirements/model.in", "requirements/onnx_server.in")
+BESIDE = ("requirements/model.in", "requirements/onnx_server.in", "requirements/edge_router.in")
 LOCKS = (
     Lock("requirements/bootstrap.txt", ("requirements/bootstrap.in",)),
     Lock("requirements/dev.txt", (*RUNTIME, *BESIDE, "requirements/dev.in")),

@@ -57,8 +57,10 @@ def _kubelet(cluster: StandaloneCluster) -> Iterator[int]:
 
 
 @contextmanager
-def saying(api: ClusterClient, namespace: str, node: str, state: dict[str, Any], restarts: int) -> Iterator[None]:
-    """Every pod of the namespace is placed on *node*, where its container is in *state*."""
+def saying(
+    api: ClusterClient, namespace: str, node: str, state: dict[str, Any], last: dict[str, Any]
+) -> Iterator[None]:
+    """Every pod of the namespace is placed on *node*, where its container is in *state* and, where it started before, was in *last*."""
     stop = threading.Event()
 
     def play() -> None:
@@ -80,8 +82,9 @@ def saying(api: ClusterClient, namespace: str, node: str, state: dict[str, Any],
             "image": "i",
             "imageID": "",
             "ready": False,
-            "restartCount": restarts,
+            "restartCount": 3 if last else 0,
             "state": state,
+            "lastState": last,
         }
         status = {
             "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "False"}],
@@ -105,18 +108,25 @@ def saying(api: ClusterClient, namespace: str, node: str, state: dict[str, Any],
 
 PULL = {"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "pinion.invalid/none:1"'}}
 CRASH = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}}
+DIED = {"terminated": {"exitCode": 1, "reason": "Error"}}
+LEFT = {"terminated": {**DIED["terminated"], "message": "fetches it\nthe model is REFUSED: HTTP 404\n"}}
 
 
 @pytest.mark.parametrize(
-    ("state", "restarts", "expected"),
+    ("state", "last", "expected"),
     [
-        (PULL, 0, ["ImagePullBackOff", "to change: the image pinion.invalid/none:1", "services.one"]),
-        (CRASH, 3, ["CrashLoopBackOff", "  | panic: no such key: prot", "to change: what its log complains of"]),
+        (PULL, {}, ["ImagePullBackOff", "to change: the image pinion.invalid/none:1", "services.one"]),
+        (CRASH, DIED, ["CrashLoopBackOff", "  | panic: no such key: prot", "to change: what its log complains of"]),
+        (
+            CRASH,
+            LEFT,
+            ["CrashLoopBackOff", "  | fetches it\n  | the model is REFUSED: HTTP 404", "to change: what its log"],
+        ),
     ],
 )
 def test_a_failed_upgrade_names_pod_reason_and_remedy_and_the_former_release_serves(
     state: dict[str, Any],
-    restarts: int,
+    last: dict[str, Any],
     expected: list[str],
     provider: Client,
     cluster: StandaloneCluster,
@@ -136,7 +146,7 @@ def test_a_failed_upgrade_names_pod_reason_and_remedy_and_the_former_release_ser
         api._call(
             "PATCH", f"{NODE.path(None, node)}/status", body={"status": status}, content="application/merge-patch+json"
         )
-        with saying(api, namespace, node, state, restarts), pytest.raises(grpc.RpcError) as error:
+        with saying(api, namespace, node, state, last), pytest.raises(grpc.RpcError) as error:
             provider.update(RELEASE, "one", made_id, old_inputs=inputs, olds=outputs, news=broken)
     told = str(error.value.details())
     for words in (f"Release {namespace}/one", "pod one-", "container one", *expected, "Rolled back: revision 3"):

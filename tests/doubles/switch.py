@@ -7,8 +7,7 @@ from threading import RLock
 
 from pinion.drivers.switch.diff import SwitchDiff, compare, emptied, expected
 from pinion.drivers.switch.errors import NotConfirmedError, SwitchError
-from pinion.drivers.switch.state import PortState, SwitchState, port_order
-from pinion.plan.model import SwitchPlan
+from pinion.plan.model import PortState, SwitchPlan, SwitchState, port_order
 
 
 class MemorySwitch:

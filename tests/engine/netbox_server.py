@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._records(kind, body, parse_qsl(split.query))
         except BulkRefusedError as error:
             errors = [{"index": index, "errors": {"__all__": [reason]}} for index, reason in error.reasons.items()]
-            return error.status, {"detail": error.detail, "errors": errors}
+            return error.status, {"detail": error.reason, "errors": errors}
         except ChangedError as error:
             return 412, {"detail": error.reason}
         except DeniedError as error:

@@ -13,13 +13,16 @@ import re
 from pathlib import Path
 
 import pytest
+from site_fixes import refusals
 
 from pinion.site.errors import catalogue
-from pinion.site.loader import Problem, check
+from pinion.site.loader import Problem, charts_folder, check, read
 
 FOLDER = Path(__file__).parent
 #: The two other folders are no cases: the charts that cases may name, and compiled Python.
 CASES = sorted({path.name for path in FOLDER.iterdir() if path.is_dir()} - {"charts", "__pycache__"})
+#: Kinds of problem whose fix has no text. A new one that could have one and has none makes this too small.
+MUST_BE_CHOSEN = 91
 CODE = re.compile(r"^[A-Z0-9]+-[0-9]{3}")
 
 
@@ -34,6 +37,44 @@ def _problems(case: str, scratch: Path) -> tuple[Problem, ...]:
     site, problems = check(path)
     assert site is None, "a site with mistakes was handed out"
     return tuple(problems)
+
+
+def _content(case: str, scratch: Path) -> str:
+    """The text of a case's file, as its problems count lines and columns; empty where it has none."""
+    written = [path for path in (FOLDER / case / "site.yml", scratch / "site.yml") if path.is_file()]
+    try:
+        return written[0].read_bytes().decode("utf-8-sig") if written else ""
+    except UnicodeDecodeError:
+        return ""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_fix_is_text_that_is_accepted_or_says_why_it_is_none(case: str, tmp_path: Path) -> None:
+    file = FOLDER / case / "site.yml"
+    problems = _problems(case, tmp_path)
+    wrong = refusals(
+        _content(case, tmp_path),
+        problems,
+        lambda text: read(text.encode(), str(file), charts=charts_folder(file))[1],
+    )
+    assert not list(wrong)
+
+
+def test_most_kinds_of_problem_have_a_fix_that_can_be_put_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A person must choose where the file does not hold what the choice needs; those kinds are few, and are shown."""
+    told = [problem for case in CASES for problem in _problems(case, tmp_path)]
+    mended = {problem.code for problem in told if problem.replacement is not None}
+    chosen = {
+        problem.code: problem.choice for problem in told if problem.replacement is None and problem.code not in mended
+    }
+    with capsys.disabled():
+        print(f"\n{len(mended)} kinds of problem have a fix that can be put in; of {len(chosen)} a person must choose:")
+        for code, reason in sorted(chosen.items()):
+            print(f"  {code}: {reason}")
+    assert mended | set(chosen) == set(catalogue())
+    assert len(chosen) <= MUST_BE_CHOSEN
 
 
 def _text(problems: tuple[Problem, ...]) -> str:

@@ -8,7 +8,8 @@ import pytest
 
 from pinion.plan import plan
 from pinion.plan.model import SwitchPlan
-from pinion.render.switch import eos_config
+from pinion.plan.switch_state import switch_state
+from pinion.render.eos import eos_config
 from pinion.site.loader import load
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +31,7 @@ def test_there_are_switches_to_compare() -> None:
 @pytest.mark.parametrize(("site", "switch"), SWITCHES, ids=[f"{site}/{switch.name}" for site, switch in SWITCHES])
 def test_golden(site: str, switch: SwitchPlan, regenerate: bool) -> None:
     path = GOLDEN / site / f"{switch.name}.cfg"
-    text = eos_config(switch)
+    text = eos_config(switch_state(switch))
     if regenerate:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -142,12 +142,13 @@ def test_what_has_not_joined_is_awaited_and_the_rest_is_done(preview: bool, monk
     assert engine.of(NODE).keys() == {"nv-1", "pi-03"}
     assert engine.of(NODE)["pi-03"]["labels"] == {"edge": "pi", "arch": "arm64"}
     assert awaited == ["pi-01", "pi-02", "pi-04"]
-    (release,) = engine.of(RELEASE).values()
-    assert release.get("wait", True) is True
-    assert release["chart"] == "charts/hello", "no checkout is in it"
-    for namespace in engine.of(NAMESPACE).values():
+    assert set(engine.of(RELEASE)) == {"hello", "triton-pinion-tiny"}
+    for name, release in engine.of(RELEASE).items():
+        assert release.get("wait", True) is True
+        assert release["chart"] == f"charts/{name.partition('-')[0]}", "no checkout is in it"
+    for name, namespace in engine.of(NAMESPACE).items():
         labels = namespace["metadata"]["labels"]
-        assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
+        assert labels["pod-security.kubernetes.io/enforce"] == ("restricted" if name == "models" else "baseline")
         assert labels["pinion/site"] == "lab"
         assert labels["pod-security.kubernetes.io/warn"] == labels["pod-security.kubernetes.io/audit"] == "restricted"
     assert engine.of(NAMESPACE)
@@ -157,8 +158,10 @@ def test_what_has_not_joined_is_awaited_and_the_rest_is_done(preview: bool, monk
 def test_a_release_is_placed_and_not_waited_for_while_no_node_can_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, awaited = with_nodes(["pi-01"], monkeypatch)
     assert "nv-1" in awaited
-    (release,) = engine.of(RELEASE).values()
-    assert release["wait"] is False
+    releases = engine.of(RELEASE)
+    assert set(releases) == {"hello", "triton-pinion-tiny"}
+    for release in releases.values():
+        assert release["wait"] is False
 
 
 def test_a_cluster_that_cannot_be_asked_is_one_error_with_its_address_and_nothing_of_it_is_planned(
@@ -222,7 +225,7 @@ def test_what_the_site_file_states_in_vain_is_a_warning_with_its_line(
     site.parent.mkdir(parents=True)
     (tmp_path / "charts").symlink_to(INFRA.parent / "charts")
     lab = (INFRA.parent / "inventories/lab/site.yml").read_text(encoding="utf-8")
-    site.write_text(f"{lab}\nobjectives: {{alert_at: 50%}}\n", encoding="utf-8")
+    site.write_text(f"{lab}\nrouting: {{cpu: 70%}}\n", encoding="utf-8")
     with_nodes(["nv-1"], monkeypatch, preview=preview, root=tmp_path)
     expected = [str(remark) for remark in not_applied(site)]
     assert len(expected) == 1

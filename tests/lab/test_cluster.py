@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lab.small_rack import GPU, SITE, SmallRack, traces
+from lab.cluster_rack import NODES, ClusterRack
+from lab.small_rack import GPU, SITE, traces
 
 from pinion.lab.state import cache_root
 
@@ -20,59 +20,12 @@ pytestmark = pytest.mark.lab
 
 HERE = Path(__file__).parent
 CHART = HERE.parents[1] / "charts" / "hello"
-#: The site's machines that are nodes.
-NODES = {"nv-1", "pi-01", "pi-02"}
 KERNEL = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
 
 
 def kernel() -> list[str]:
     """Parameters of this machine's kernel that a kubelet wants to set."""
     return [(Path("/proc/sys") / name).read_text() for name in KERNEL]
-
-
-class ClusterRack(SmallRack):
-    """A small rack with a GPU server and a cluster."""
-
-    def up(self) -> dict[str, object]:
-        """Bring it up with switch and cluster; the report."""
-        report: dict[str, object] = json.loads(self.run("up", "--parts", "switch,cluster", "--json").stdout)
-        return report
-
-    def inside(self, *argv: str, expect: int | None = 0) -> str:
-        """Run a command in the operator's position; what it printed."""
-        done = self.run("exec", "--", *argv, expect=expect)
-        return done.stdout if expect is not None else done.stdout + done.stderr
-
-    def kubeconfig(self, who: str = "admin_kubeconfig") -> str:
-        """A kubeconfig's path."""
-        return str(json.loads(self.store.endpoints.read_text())["kubernetes"][who])
-
-    def kubectl(self, *argv: str, who: str = "admin_kubeconfig", expect: int | None = 0) -> str:
-        """Run kubectl."""
-        return self.inside(
-            str(cache_root() / "bin" / "kubectl"), "--kubeconfig", self.kubeconfig(who), *argv, expect=expect
-        )
-
-    def ready(self) -> set[str]:
-        """Nodes that are Ready."""
-        items = json.loads(self.kubectl("get", "nodes", "-o", "json"))["items"]
-        return {
-            item["metadata"]["name"]
-            for item in items
-            if {"type": "Ready", "status": "True"}.items() <= _ready(item).items()
-        }
-
-    def await_nodes(self, seconds: float = 120) -> None:
-        """Wait until all nodes are Ready."""
-        deadline = time.monotonic() + seconds
-        while (found := self.ready()) != NODES:
-            assert time.monotonic() < deadline, f"only {found} are Ready after {seconds} s"
-            time.sleep(1)
-
-
-def _ready(item: dict[str, Any]) -> dict[str, Any]:
-    conditions = item.get("status", {}).get("conditions", ())
-    return next((condition for condition in conditions if condition["type"] == "Ready"), {})
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +37,7 @@ def rack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterRack]:
     before = kernel()
     try:
         cluster.up()
-        cluster.inside(sys.executable, str(HERE / "fabric.py"), str(cluster.site))
-        cluster.await_nodes()
+        cluster.join()
         yield cluster
     finally:
         cluster.down("--purge")

@@ -136,7 +136,7 @@ def test_only_whom_the_flows_name_opens_ssh_to_a_gateway(fabric: Fabric) -> None
         fabric.console("configure", "management ssh", "no ip access-group", "end")
         assert answers() == [GREETED] * len(claims)
         assert fabric.driver("diff")["changes"] == [
-            "SSH to the switch, ip: access list added pinion-ssh",
+            "SSH to the switch over IPv4: access list added pinion-ssh",
             "start-up configuration out of date -> saved",
         ]
         fabric.driver("apply")
@@ -180,7 +180,7 @@ def test_traffic_classes_are_kept_shown_and_repaired(fabric: Fabric) -> None:
         assert found["changes"] == [
             "QoS profile pinion-lossy: queue 3 no priority, bandwidth percent 10 -> no priority, bandwidth percent 60"
         ]
-        assert found["left"] == ["qos map dscp 46 to traffic-class 2"]
+        assert found["left"] == ["DSCP 46 to traffic class 2"]
         fabric.driver("apply")
         assert fabric.driver("diff")["changes"] == []
         fabric.console("configure", "no qos map dscp 46", "end", "write")
@@ -318,7 +318,7 @@ def test_a_power_cycle_keeps_what_was_saved_and_only_that(fabric: Fabric) -> Non
 
 
 def test_undo_takes_the_fabric_away_and_leaves_the_login(fabric: Fabric) -> None:
-    assert fabric.driver("undo")["left"] == ["ip routing"]
+    assert fabric.driver("undo")["left"] == ["IPv4 routing"]
     for machine, address in (("mgmt-1", PI_1), ("pi-01", PI_2), ("pi-01", GATEWAY)):
         assert not fabric.rack.ping(machine, address), (machine, address)
     assert fabric.rack.reaches("mgmt-1", SWITCH_OUT_OF_BAND)

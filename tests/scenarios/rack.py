@@ -130,12 +130,12 @@ class Rack:
         """The instance as the lab keeps it."""
         return InstanceState(self.instance, Path(os.environ.get("PINION_STATE", "/var/lib/pinion")) / self.instance)
 
-    def netbox(self, path: str, method: str = "GET", body: object = None) -> Any:
-        """Call NetBox as a person with the API would, not through our driver."""
+    def netbox(self, path: str, method: str = "GET", body: object = None, token: str | None = None) -> Any:
+        """Call NetBox as a person with the API would, not through our driver; with the token of another user than the stack's if given."""
         netbox = self.endpoints()["netbox"]
         session = requests.Session()
         session.trust_env = False
-        session.headers["Authorization"] = f"Bearer {Path(netbox['token_file']).read_text().strip()}"
+        session.headers["Authorization"] = f"Bearer {token or Path(netbox['token_file']).read_text().strip()}"
         with namespaces.inside(self.store.namespace("mgmt-1")), session:
             answer = session.request(
                 method, f"{netbox['url']}/api/{path}", json=body, verify=netbox.get("ca_file") or True, timeout=60

@@ -7,6 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
 import requests
 
 from scenarios.command_lines import collected
@@ -29,11 +30,8 @@ def test_everything_is_proved(rack: Rack, tmp_path: Path) -> None:
 
 
 def test_a_second_up_changes_nothing_anywhere(rack: Rack) -> None:
-    stages = rack.up()
-    assert [stage["stage"] for stage in stages] == ["lab", "stack", "pulumi", "hosts", "verify"]
-    assert {stage["stage"]: stage["changes"] for stage in stages} == dict.fromkeys(
-        ["lab", "stack", "pulumi", "hosts", "verify"], 0
-    )
+    stages = [(stage["stage"], stage["changes"]) for stage in rack.up()]
+    assert stages == [(name, 0) for name in ("lab", "stack", "sources", "pulumi", "hosts", "verify")]
 
 
 def test_kubectl_works_in_the_shell_as_it_stands_in_readme(rack: Rack) -> None:
@@ -42,8 +40,13 @@ def test_kubectl_works_in_the_shell_as_it_stands_in_readme(rack: Rack) -> None:
     assert all(line.split()[1] == "Ready" for line in nodes[1:]), nodes
 
 
-def test_up_says_who_logs_in_to_netbox_and_where_the_password_lies(rack: Rack) -> None:
-    said = rack.pinion("up", str(rack.site_file), "--instance", rack.instance).stdout
+@pytest.fixture(scope="module")
+def said(rack: Rack) -> str:
+    """What a third `up` says."""
+    return rack.pinion("up", str(rack.site_file), "--instance", rack.instance).stdout
+
+
+def test_up_says_who_logs_in_to_netbox_and_where_the_password_lies(rack: Rack, said: str) -> None:
     (line,) = [line for line in said.splitlines() if line.startswith("NetBox ")]
     url, user, file = re.fullmatch(r"NetBox   (\S+) as (\S+); the password is in (\S+)", line).groups()  # type: ignore[union-attr]
     password = Path(file).read_text().strip()
@@ -64,6 +67,24 @@ def test_a_pod_answers_on_the_gpu_server(rack: Rack) -> None:
     assert pods
     assert {pod["spec"]["nodeName"] for pod in pods} == {"nv-1"}
     assert all(pod["status"]["phase"] == "Running" for pod in pods)
+
+
+def test_a_model_answers_on_the_gpu_server_and_up_says_where_and_how_soon(rack: Rack, said: str) -> None:
+    (pod,) = json.loads(rack.kubectl("get", "pods", "-n", "models", "-o", "json"))["items"]
+    assert pod["spec"]["nodeName"] == "nv-1"
+    server = f"http://{pod['status']['podIP']}:8000/v2"
+    rack.inside("curl", "--silent", "--fail", "--noproxy", "*", f"{server}/health/ready")
+    text = {"name": "text_input", "datatype": "BYTES", "shape": [1, 1], "data": ["The "]}
+    length = {"name": "max_tokens", "datatype": "INT32", "shape": [1, 1], "data": [4]}
+    asked = json.dumps({"inputs": [text, length]})
+    infer = ("curl", "--silent", "--noproxy", "*", "--data", asked, f"{server}/models/pinion-tiny/infer")
+    outputs = {output["name"]: output["data"] for output in json.loads(rack.inside(*infer).stdout)["outputs"]}
+    assert len(outputs["tokens"]) == 4
+    assert outputs["text_output"][0]
+    (line,) = [line for line in said.splitlines() if line.startswith("model ")]
+    told = r"answer: .+; latency: \d+ ms; median \d+ ms, 40 of 40 answered"
+    expected = rf"model    pinion-tiny by Triton at triton-pinion-tiny\.models:8000; {told}"
+    assert re.fullmatch(expected, line), line
 
 
 def secrets(rack: Rack) -> list[str]:

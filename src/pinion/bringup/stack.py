@@ -93,7 +93,8 @@ def settings_from_endpoints(endpoints: Mapping[str, Any]) -> StackSettings:
     return StackSettings(values=values)
 
 
-def _pulumi(root: Path, arguments: list[str], given: str | None = None) -> str:
+def pulumi(root: Path, arguments: list[str], given: str | None = None) -> str:
+    """What pulumi says to *arguments* in *root*, with *given* on its standard input. Raises `StackError` with its words when it refuses."""
     run = subprocess.run(
         ["pulumi", "--non-interactive", *arguments],
         cwd=root,
@@ -114,22 +115,20 @@ def prepare(root: Path, site: str, settings: StackSettings) -> int:
 
     Raises `StackError` when pulumi refuses.
     """
-    known = {stack["name"] for stack in json.loads(_pulumi(root, ["stack", "ls", "--json"]) or "[]")}
+    known = {stack["name"] for stack in json.loads(pulumi(root, ["stack", "ls", "--json"]) or "[]")}
     if site not in known:
-        _pulumi(root, ["stack", "init", site])
+        pulumi(root, ["stack", "init", site])
     else:
-        exported = json.loads(_pulumi(root, ["stack", "export", "--stack", site]))
+        exported = json.loads(pulumi(root, ["stack", "export", "--stack", site]))
         if (deployment := brought_up_to_date(exported.get("deployment") or {}, site)) is not None:
-            _pulumi(
-                root, ["stack", "import", "--stack", site], given=json.dumps({**exported, "deployment": deployment})
-            )
-    present = json.loads(_pulumi(root, ["config", "--stack", site, "--show-secrets", "--json"]) or "{}")
+            pulumi(root, ["stack", "import", "--stack", site], given=json.dumps({**exported, "deployment": deployment}))
+    present = json.loads(pulumi(root, ["config", "--stack", site, "--show-secrets", "--json"]) or "{}")
     changed = 0
     for key, (value, secret) in settings.values.items():
         held = present.get(key)
         if held is not None and held.get("value") == value and held.get("secret", False) == secret:
             continue
-        _pulumi(root, ["config", "set", "--stack", site, "--secret" if secret else "--plaintext", key], given=value)
+        pulumi(root, ["config", "set", "--stack", site, "--secret" if secret else "--plaintext", key], given=value)
         changed += 1
     return changed
 
@@ -229,12 +228,13 @@ def preview(root: Path, site: str) -> tuple[Foreseen, ...]:
 def up(
     root: Path, site: str, *, refresh: bool, progress: Callable[[str], None], parallel: int | None = None
 ) -> StackResult:
-    """Run `pulumi up` for *site*, telling *progress* of each resource that changes.
+    """Run `pulumi up` for *site*, telling *progress* of each resource that changes, and of what one takes its time for.
 
     Raises `StackError` with the engine's diagnostics when the update fails; what succeeded is in the state.
     """
     result = StackResult()
     diagnostics: list[str] = []
+    under_way: dict[str, str] = {}
 
     def on_event(event: EngineEvent) -> None:
         if event.res_outputs_event is not None and str(event.res_outputs_event.metadata.op.value) not in {
@@ -248,6 +248,11 @@ def up(
             progress(label)
         elif event.diagnostic_event is not None and event.diagnostic_event.severity == "error":
             diagnostics.append(event.diagnostic_event.message.strip())
+        elif event.diagnostic_event is not None and event.diagnostic_event.ephemeral and event.diagnostic_event.urn:
+            urn, message = event.diagnostic_event.urn, event.diagnostic_event.message.strip()
+            if under_way.get(urn) != message:
+                under_way[urn] = message
+                progress(f"{urn.rpartition('::')[2]} {message}")
         elif event.summary_event is not None:
             result.changes = {
                 str(getattr(op, "value", op)): count for op, count in event.summary_event.resource_changes.items()
@@ -272,10 +277,10 @@ def _settle(root: Path, site: str) -> list[str]:
     The engine would warn of them until somebody refreshes by hand. One whose resource is no longer in the stack may have made something
     that nothing knows of: while there is such a one, all stay, since an import forgets all of them.
     """
-    exported = json.loads(_pulumi(root, ["stack", "export", "--stack", site]))
+    exported = json.loads(pulumi(root, ["stack", "export", "--stack", site]))
     pending = exported["deployment"].get("pending_operations") or []
     present = {resource["urn"] for resource in exported["deployment"].get("resources") or []}
     unfinished = [operation for operation in pending if operation["resource"]["urn"] not in present]
     if pending and not unfinished:
-        _pulumi(root, ["stack", "import", "--stack", site], given=json.dumps(exported))
+        pulumi(root, ["stack", "import", "--stack", site], given=json.dumps(exported))
     return [f"{operation['type']} {operation['resource']['urn'].rpartition('::')[2]}" for operation in unfinished]

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from pinion.plan.concerns import firewall
+from pinion.plan.flows import POOL_MODELS
 from pinion.plan.model import Plan
 
 #: A stage that runs alone shows its own elapsed time; here the whole run's stands at the left.
@@ -85,6 +87,11 @@ def stages(
             Stage("stack", [*pinion, "stack", "prepare", site, "--endpoints", str(endpoints), "--json"], _changed)
         )
     update = [*place, *pinion, "stack", "up", site, "--json"]
+    if serving := model_hosts(plan):
+        # releases are awaited until their pods are ready, and these fetch their model: a host's firewall must know of it first
+        limits = [word for name in serving for word in ("--limit", name)]
+        opened = [*place, *pinion, "converge", site, "--by", by, *limits, "--concern", "firewall", "--check-changed"]
+        found.append(Stage("sources", [*opened, "--json"], _changed))
     found += [
         Stage("pulumi", update, _changed),
         # all hosts are verified in a moment: a wave has to be judged by what was changed in it
@@ -99,6 +106,12 @@ def stages(
         ),
     ]
     return found
+
+
+def model_hosts(plan: Plan) -> tuple[str, ...]:
+    """The hosts with a firewall from which pods of the pool fetch their models."""
+    named = {name for flow in plan.flows if flow.name == POOL_MODELS for name in flow.hosts}
+    return tuple(host.name for host in plan.hosts if host.name in named and firewall.NAME in host.concerns)
 
 
 def _changes(answer: Mapping[str, Any]) -> int:

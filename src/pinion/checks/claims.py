@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Literal
+
 from pinion.checks.flows import flow_checks
+from pinion.checks.gitops import of_objects, owners_claims
+from pinion.checks.gitops import remedy as of_owner
 from pinion.checks.hosts import host_checks
 from pinion.checks.model import (
+    ANSWERED,
     AS_PLANNED,
     AS_THE_CHART_SAYS,
     Check,
     ClusterProbe,
     HttpProbe,
+    InferenceProbe,
     PingProbe,
+    PodsProbe,
     RecordProbe,
     ReleaseProbe,
     SwitchProbe,
@@ -19,13 +27,25 @@ from pinion.checks.model import (
 from pinion.checks.switch_logins import switch_login_checks
 from pinion.drivers.switch.state import wanted
 from pinion.plan.addressing import host
-from pinion.plan.cluster import MEMBERS, MEMBERS_NAMESPACE, namespace_objects
-from pinion.plan.model import DeviceKind, DevicePlan, Plan, ReleasePlan, SwitchPlan, SwitchPort, VlanPlan
+from pinion.plan.cluster import MEMBERS, MEMBERS_NAMESPACE, namespace_objects, places
+from pinion.plan.model import (
+    ClusterPlan,
+    DeviceKind,
+    DevicePlan,
+    Plan,
+    ReleasePlan,
+    SwitchPlan,
+    SwitchPort,
+    VlanPlan,
+)
+from pinion.plan.pool import model_settings, pool_releases
 from pinion.site.catalog import Evidence
+from pinion.site.model import ClusterOwner
 
 #: NetBox is the real one wherever it runs: what it answers is measured, not emulated.
 _RECORD_EVIDENCE = Evidence.MEASURED
 
+_LOOK = "look at its pods: kubectl -n {namespace} get pods"
 _UP_AGAIN = "run `pinion up {site}` (or `pulumi up`) to repair it"
 
 
@@ -92,7 +112,13 @@ def _switch(plan: Plan, switch: SwitchPlan) -> list[Check]:
 
     return [
         *(
-            check("vlan", str(vlan.vid), f"VLAN {vlan.vid} is named", vlan.name, f"networks.{vlan.name}")
+            check(
+                "vlan",
+                str(vlan.vid),
+                f"VLAN {vlan.vid} is named",
+                vlan.name if switch.vlan_names else "unnamed",
+                f"networks.{vlan.name}",
+            )
             for vlan in switch.vlans
         ),
         *(check("port", port.name, f"port {port.name} is", port_state(port), port.origin) for port in switch.ports),
@@ -204,6 +230,9 @@ def _cluster(plan: Plan) -> list[Check]:
             )
         )
     for namespace in plan.cluster.namespaces:
+        of_namespace = (
+            remedy if plan.cluster.owner is ClusterOwner.PULUMI else of_objects(plan.site, plan.cluster.owner)
+        )
         found += [
             Check(
                 id=f"cluster.{item.kind.lower()}.{namespace.name}.{item.name}",
@@ -212,13 +241,13 @@ def _cluster(plan: Plan) -> list[Check]:
                 claim=f"{item.kind} {item.name} exists",
                 expected="True",
                 probe=ClusterProbe(object=item.kind, namespace=item.namespace, name=item.name, fact="exists"),
-                remedy=remedy,
+                remedy=of_namespace,
                 origin="services",
                 best=control_plane,
             )
             for item in namespace_objects(namespace)
         ]
-    return found
+    return [*found, *owners_claims(plan.site, plan.cluster, control_plane)]
 
 
 def _services(plan: Plan) -> list[Check]:
@@ -226,10 +255,16 @@ def _services(plan: Plan) -> list[Check]:
         return []
     platforms = {platform.slug: platform.evidence for platform in plan.platforms}
     best = platforms[plan.device(plan.cluster.control_plane).platform]
-    return [check for release in plan.cluster.releases for check in _release(plan, release, best)]
+    owner = plan.cluster.owner
+    found = [check for release in plan.cluster.releases for check in _release(plan, owner, release, best)]
+    found += [check for release in pool_releases(plan.cluster) for check in _pool(plan.cluster, release, best)]
+    if owner is ClusterOwner.ARGOCD:
+        # it keeps no records of helm; what it says of each release is asked instead
+        return [check for check in found if not isinstance(check.probe, ReleaseProbe)]
+    return found
 
 
-def _release(plan: Plan, release: ReleasePlan, best: Evidence) -> list[Check]:
+def _release(plan: Plan, owner: ClusterOwner, release: ReleasePlan, best: Evidence) -> list[Check]:
     return [
         Check(
             id=f"services.{release.name}.objects",
@@ -238,7 +273,9 @@ def _release(plan: Plan, release: ReleasePlan, best: Evidence) -> list[Check]:
             claim=f"the objects of release {release.name} are",
             expected=AS_THE_CHART_SAYS,
             probe=ReleaseProbe(namespace=release.namespace, name=release.name),
-            remedy=f"run `pinion up {plan.site}` (or `pulumi up --refresh`) to have them so again",
+            remedy=f"run `pinion up {plan.site}` (or `pulumi up --refresh`) to have them so again"
+            if owner is ClusterOwner.PULUMI
+            else of_owner(owner, "HelmRelease", release.name),
             origin=release.origin,
             best=best,
         ),
@@ -251,8 +288,40 @@ def _release(plan: Plan, release: ReleasePlan, best: Evidence) -> list[Check]:
             probe=HttpProbe(
                 namespace=release.namespace, service=release.name, port=release.port, path=release.probe_path
             ),
-            remedy=f"look at its pods: kubectl -n {release.namespace} get pods",
+            remedy=_LOOK.format(namespace=release.namespace),
             origin=release.origin,
             best=best,
         ),
     ]
+
+
+def _pool(cluster: ClusterPlan, release: ReleasePlan, best: Evidence) -> Iterator[Check]:
+    """What a model of the pool promises: its pods, which file it is, that it answers, and how soon."""
+    ((model, facts),) = model_settings(release).items()
+
+    def check(key: str, claim: str, expected: str, probe: PodsProbe | InferenceProbe, origin: str = "") -> Check:
+        return Check(
+            id=f"services.{release.name}.{key}",
+            topic=Topic.SERVICES,
+            subject=release.name,
+            claim=claim,
+            expected=expected,
+            probe=probe,
+            remedy=_LOOK.format(namespace=release.namespace),
+            origin=origin or release.origin,
+            best=best,
+        )
+
+    def asks(what: Literal["digest", "answer", "latency"], within: float | None = None) -> InferenceProbe:
+        return InferenceProbe(
+            namespace=release.namespace, service=release.name, port=release.port, model=model, asks=what, within=within
+        )
+
+    nodes = PodsProbe(namespace=release.namespace, release=release.name, nodes=tuple(sorted(places(cluster, release))))
+    claim = f"pods of {release.name} that are ready, on {', '.join(nodes.nodes)}, are this many:"
+    yield check("pods", claim, str(release.values["replicas"]), nodes)
+    yield check("digest", f"the model {model} that is loaded has the SHA-256", str(facts["sha256"]), asks("digest"))
+    yield check("answer", f"a text that {model} is to go on with is", ANSWERED, asks("answer"))
+    if (within := release.answers_within) is not None:
+        claim = f"the 95th percentile of the latency of {model}, under a short load, is"
+        yield check("latency", claim, f"at most {within * 1000:g} ms", asks("latency", within), "objectives.site.p95")

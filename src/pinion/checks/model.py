@@ -18,6 +18,8 @@ from pinion.site.catalog import Evidence
 
 #: What is found of a thing that a driver compared whole and that differs in nothing.
 AS_PLANNED = "as planned"
+#: What a claim about a model's answer expects.
+ANSWERED = "answered"
 
 
 class _Data(BaseModel):
@@ -81,7 +83,9 @@ class PingProbe(_Data):
 
 
 class ClusterProbe(_Data):
-    """Read one fact of a Kubernetes object: *fact* is ``ready``, ``label KEY``, ``taint KEY`` or ``exists``."""
+    """Read one fact of a Kubernetes object: *fact* is ``ready``, ``label KEY``, ``taint KEY``, ``exists``, or of an Argo CD Application
+    ``synced`` or ``health``.
+    """
 
     kind: Literal["cluster"] = "cluster"
     object: str
@@ -108,8 +112,41 @@ class ReleaseProbe(_Data):
     name: str
 
 
+class PodsProbe(_Data):
+    """Count the pods of a Helm release that are ready on one of *nodes*; every other pod of it is named beside their number."""
+
+    kind: Literal["pods"] = "pods"
+    namespace: str
+    release: str
+    nodes: tuple[str, ...]
+
+
+class InferenceProbe(_Data):
+    """Ask a model server by KServe's protocol, version 2, through the API server's service proxy.
+
+    *asks*: ``digest``, the SHA-256 that the loaded model was found to have; ``answer``, one short text; ``latency``, how long short
+    texts take to be answered under a load: the 95th percentile is to be at most *within* seconds.
+    """
+
+    kind: Literal["inference"] = "inference"
+    namespace: str
+    service: str
+    port: int
+    model: str
+    asks: Literal["digest", "answer", "latency"]
+    within: float | None = None
+
+
 Probe = Annotated[
-    RecordProbe | SwitchProbe | HostProbe | PingProbe | ClusterProbe | HttpProbe | ReleaseProbe,
+    RecordProbe
+    | SwitchProbe
+    | HostProbe
+    | PingProbe
+    | ClusterProbe
+    | HttpProbe
+    | ReleaseProbe
+    | PodsProbe
+    | InferenceProbe,
     Field(discriminator="kind"),
 ]
 

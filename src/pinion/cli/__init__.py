@@ -18,6 +18,7 @@ from pinion.cli.lazy import Commands, LazyGroup
 COMMANDS: Commands = {
     "site": ("pinion.cli.site", "site", "Check a site file, start a new one, print its JSON Schema."),
     "plan": ("pinion.cli.plan", "plan", "Print everything that follows from a site file, or what changes between two."),
+    "render": ("pinion.cli.render", "render", "Write a site's cluster as files for Flux or Argo CD."),
     "sim": ("pinion.cli.sim", "sim", "Simulate a site under a load: latency, hit rate, GPU need, cost."),
     "capacity": ("pinion.cli.capacity", "capacity", "How many GPUs and which link a load needs, by queueing formulas."),
     "fabric": ("pinion.cli.fabric", "fabric", "The traffic classes hop by hop, and whether switches and NICs agree."),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -27,7 +26,7 @@ def explain(about: str, as_json: bool) -> None:
     if not found:
         raise CannotRunError(f"no error code is '{about}' and none has these words; docs/reference/errors.md lists all")
     if as_json:
-        click.echo(json.dumps([asdict(kind) for kind in found], indent=2))
+        click.echo(json.dumps([kind.said() for kind in found], indent=2))
         return
     click.echo("\n\n".join(map(_told, found)))
 
@@ -41,9 +40,10 @@ def _about(about: str) -> list[Kind]:
     if exact is not None:
         return [exact]
     words = about.lower().split()
-    texts = {code: " ".join(asdict(kind).values()).lower() for code, kind in known.items()}
+    texts = {code: " ".join(kind.said().values()).lower() for code, kind in known.items()}
     return [kind for code, kind in known.items() if words and all(word in texts[code] for word in words)]
 
 
 def _told(kind: Kind) -> str:
-    return f"{kind.code} {kind.title} ({kind.topic})\n    says: {kind.wrong}\n    fix:  {kind.fix}"
+    words = f"{kind.code} {kind.title} ({kind.topic})\n    says: {kind.wrong}\n    fix:  {kind.fix.words}"
+    return f"{words}\n    a person must choose: {kind.choice}" if kind.choice and kind.fix.text is None else words

@@ -60,6 +60,7 @@ def explain(site: str, folder: Path | None, as_json: bool) -> None:
     from pinion.checks.fabric.hops import hops
     from pinion.plan import plan as compile_plan
     from pinion.site import catalog
+    from pinion.site.catalog import Evidence
 
     _, loaded = load_or_exit(site, as_json=as_json)
     compiled = compile_plan(loaded)
@@ -67,7 +68,10 @@ def explain(site: str, folder: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([hop.model_dump() for hop in found], indent=2))
         return
-    click.echo(_table(found) if found else f"{compiled.site} has no traffic classes, or no two hosts that use one")
+    if not found:
+        click.echo(f"{compiled.site} has no traffic classes, or no two hosts that use one")
+        return
+    click.echo(f"{_table(found)}\n\nEvidence: {Evidence.PARSED}. Files were read; no switch and no card was asked.")
 
 
 @fabric.command(

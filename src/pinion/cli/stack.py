@@ -9,16 +9,18 @@ from pathlib import Path
 import click
 
 from pinion.bringup import stack as pulumi_stack
+from pinion.bringup.hand_over import hand_over as forget
 from pinion.bringup.programs import ProgramMissingError, obtain
 from pinion.bringup.stack_environment import StackError
-from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, load_or_exit
+from pinion.cli.arguments import COULD_NOT_RUN, FINE, PROBLEM, CannotRunError, load_or_exit
 from pinion.cli.completing import sites
 from pinion.site.find import repository
+from pinion.site.model import ClusterOwner
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def stack() -> None:
-    """Prepare the Pulumi stack of a site, bring it up, free it from the lock of a killed run."""
+    """Prepare the Pulumi stack of a site, bring it up, free it from the lock of a killed run, hand its cluster over."""
 
 
 @stack.command(epilog="\b\nExample:\n  pinion stack prepare dc-rack-12 --endpoints ~/dc-rack-12/endpoints.json")
@@ -93,6 +95,31 @@ def up(site: str, refresh: bool, parallel: int | None, as_json: bool) -> None:
     else:
         same = result.changes.get("same", 0)
         click.echo(f"{result.changed} changes, {same} unchanged, {time.monotonic() - started:.0f} s")
+
+
+@stack.command("hand-over", epilog="\b\nExample:\n  pinion stack hand-over lab")
+@click.argument("site", shell_complete=sites)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def hand_over(site: str, as_json: bool) -> None:
+    """Have SITE's stack forget the namespaces, policies and releases that Flux or Argo CD owns; the cluster is not touched."""
+    _, loaded = load_or_exit(site, as_json=as_json)
+    owner = loaded.kubernetes.owner if loaded.kubernetes is not None else ClusterOwner.PULUMI
+    if owner is ClusterOwner.PULUMI:
+        raise CannotRunError(
+            f"site {loaded.site} leaves its cluster to pulumi; state kubernetes.owner: flux or argocd first"
+        )
+    try:
+        obtain(["pulumi"], lambda line: click.echo(line, err=True))
+        pulumi_stack.remove_stale_locks(repository(), loaded.site)
+        forgotten = forget(repository(), loaded.site)
+    except (StackError, ProgramMissingError) as error:
+        raise CannotRunError(str(error)) from None
+    if as_json:
+        click.echo(json.dumps({"owner": owner.value, "forgotten": forgotten}))
+    else:
+        click.echo(
+            "\n".join(f"forgotten: {name}" for name in forgotten) or "the stack knows of nothing that is not its own"
+        )
 
 
 @stack.command(epilog="\b\nExample:\n  pinion stack unlock lab")

@@ -13,13 +13,14 @@ import click
 from rich.table import Table
 
 from pinion.bringup.stages import StageFailedError, StageResult, run, stages
-from pinion.checks.model import Finding, Outcome
+from pinion.checks.model import Finding, InferenceProbe, Outcome
 from pinion.checks.report import told
 from pinion.cli.arguments import load_or_exit
 from pinion.cli.completing import sites
 from pinion.cli.console import new_console
 from pinion.plan import Plan
 from pinion.plan import plan as compile_plan
+from pinion.plan.pool import model_settings, pool_releases
 
 
 @click.command(
@@ -116,6 +117,8 @@ def _summary(plan: Plan, results: Sequence[StageResult], endpoints: Path | None,
     )
     console.print(f"claims   {_counts(proof.get('summary'))}")
     console.print(f"evidence {_counts(proof.get('evidence'))}")
+    for line in _models(plan, proof.get("findings")):
+        console.print(f"model    {line}", highlight=False, soft_wrap=True)
     if endpoints is not None and endpoints.is_file():
         known = json.loads(endpoints.read_text())
         console.print(f"NetBox   {_page(known.get('netbox', {}))}", highlight=False, soft_wrap=True)
@@ -124,6 +127,22 @@ def _summary(plan: Plan, results: Sequence[StageResult], endpoints: Path | None,
         )
         console.print("inside   make shell", highlight=False)
     console.print(f"report   {report}", highlight=False, soft_wrap=True)
+
+
+def _models(plan: Plan, findings: object) -> list[str]:
+    """A line for each model of the pool: where in the cluster it answers, and what verification found of it."""
+    said: dict[str, list[str]] = {}
+    for found in map(Finding.model_validate, findings if isinstance(findings, list) else ()):
+        if isinstance(found.check.probe, InferenceProbe) and found.check.probe.asks != "digest":
+            said.setdefault(found.check.subject, []).append(f"{found.check.probe.asks}: {found.found}")
+    releases = pool_releases(plan.cluster) if plan.cluster is not None else ()
+    return [
+        "; ".join(
+            [f"{name} by Triton at {release.name}.{release.namespace}:{release.port}", *said.get(release.name, ())]
+        )
+        for release in releases
+        for name in model_settings(release)
+    ]
 
 
 def _page(netbox: Mapping[str, str]) -> str:

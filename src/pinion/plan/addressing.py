@@ -18,6 +18,7 @@ from pinion.site.allocation import (
     prefixes,
     spread,
 )
+from pinion.site.catalog import Platform
 from pinion.site.model import Network, Purpose, Site
 
 #: Layer-3 MTU of a network that states none (IEEE 802.3 for ordinary networks; RoCE sites run 9000 so that a 4096-byte RDMA MTU fits).
@@ -78,6 +79,12 @@ def named_addresses(
 ) -> tuple[str, ...]:
     """The addresses of a named device: its number is the one that its name ends in."""
     return addresses(network, range_name or kind_range, identity_number(name) - 1, stated)
+
+
+def own_gateway_addresses(site: Site, platform: Platform, switch: str, network: Network) -> tuple[str, ...]:
+    """The addresses that *switch* has in *network* beside the gateway that it shares; none where its *platform* needs none."""
+    shared = len(site.switches) > 1 and any(gateway(network).values()) and network.purpose is not Purpose.MANAGEMENT
+    return named_addresses(network, switch, "switches", None, None) if shared and platform.own_gateway_addresses else ()
 
 
 def host(address: str) -> str:

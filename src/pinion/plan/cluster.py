@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from pinion.plan.addressing import host
+from pinion.plan.flows import API_SERVER_PORT
 from pinion.plan.model import (
     ClusterPlan,
     DeviceKind,
     DevicePlan,
+    FlowPlan,
     NamespacePlan,
     NodePlan,
     ReleasePlan,
+    RepositoryPlan,
     StatedObject,
     Taint,
 )
+from pinion.plan.pool import pool_release
 from pinion.site.allocation import natural
-from pinion.site.model import Kubernetes, Site
-
-#: kube-apiserver's customary secure port.
-API_SERVER_PORT = 6443
+from pinion.site.model import ClusterOwner, Kubernetes, Site
+from pinion.site.pool_models import NAMESPACE, served
 
 #: What the scheduler knows of each kind of node. A GPU server takes only pods that tolerate its taint.
 NODE_LABELS: dict[DeviceKind, dict[str, str]] = {
@@ -49,23 +51,43 @@ DEFAULT_DENY = "default-deny"
 SERVICE_PORT = 8080
 PROBE_PATH = "/healthz"
 
+#: Seconds that a release may take until its pods are ready: pulling an image over a slow uplink is what takes long.
+RELEASE_TIMEOUT = 300
+#: Revisions of a release that helm keeps.
+RELEASE_HISTORY = 10
+#: The folder of charts, from the repository's root.
+CHARTS = "charts"
 
-def cluster(site: Site, devices: tuple[DevicePlan, ...]) -> ClusterPlan | None:
-    """The cluster, or None when the site file has no `kubernetes` section."""
+
+def cluster(site: Site, devices: tuple[DevicePlan, ...], flows: tuple[FlowPlan, ...]) -> ClusterPlan | None:
+    """The cluster, or None when the site file has no `kubernetes` section. *flows* are the site's."""
     if site.kubernetes is None:
         return None
     stated: Kubernetes = site.kubernetes
     kinds = {DeviceKind.GPU_SERVER, DeviceKind.PI} if stated.pis_join else {DeviceKind.GPU_SERVER}
-    namespaces = sorted({service.namespace for service in site.services.values()})
+    namespaces = [
+        NamespacePlan(name=name, service_account=_account(name))
+        for name in sorted({service.namespace for service in site.services.values()})
+    ]
+    if served(site):
+        own = NamespacePlan(name=NAMESPACE, service_account=_account(NAMESPACE), pod_security="restricted")
+        namespaces.append(own)
+    releases = [_release(site, name) for name in sorted(site.services, key=natural)]
+    releases += [
+        pool_release(site, name, place=_on_gpu_servers(None), account=_account(NAMESPACE), flows=flows)
+        for name in sorted(served(site), key=natural)
+    ]
     return ClusterPlan(
         server=server_url(site, devices),
         control_plane=stated.control_plane,
         pod_prefix=stated.pod_prefix,
         service_prefix=stated.service_prefix,
         nodes=tuple(_node(device) for device in devices if device.kind in kinds),
-        namespaces=tuple(NamespacePlan(name=name, service_account=f"{name}-workload") for name in namespaces),
-        releases=tuple(_release(site, name) for name in sorted(site.services, key=natural)),
+        namespaces=tuple(namespaces),
+        releases=tuple(releases),
         members=_members(site, devices, {*kinds, DeviceKind.MANAGEMENT_HOST}),
+        owner=stated.owner,
+        repository=RepositoryPlan(**stated.repository.model_dump()) if stated.repository is not None else None,
     )
 
 
@@ -84,9 +106,10 @@ def server_url(site: Site, devices: Iterable[DevicePlan]) -> str:
 
 
 def stated_objects(cluster: ClusterPlan) -> tuple[StatedObject, ...]:
-    """The objects that the stack declares, beside nodes and releases."""
+    """The objects that the stack declares, beside nodes and releases; those of namespaces only where the cluster is the stack's."""
     members = (StatedObject(kind="ConfigMap", namespace=MEMBERS_NAMESPACE, name=MEMBERS),) if cluster.members else ()
-    return (*members, *(item for namespace in cluster.namespaces for item in namespace_objects(namespace)))
+    namespaces = cluster.namespaces if cluster.owner is ClusterOwner.PULUMI else ()
+    return (*members, *(item for namespace in namespaces for item in namespace_objects(namespace)))
 
 
 def namespace_objects(namespace: NamespacePlan) -> tuple[StatedObject, ...]:
@@ -138,24 +161,33 @@ def places(cluster: ClusterPlan, release: ReleasePlan) -> frozenset[str]:
     )
 
 
-def _release(site: Site, name: str) -> ReleasePlan:
-    service = site.services[name]
+def _account(namespace: str) -> str:
+    """The ServiceAccount of the workloads in *namespace*."""
+    return f"{namespace}-workload"
+
+
+def _on_gpu_servers(server: str | None) -> dict[str, object]:
+    """The values by which a chart's pods run on GPU servers, or on *server* alone."""
     selector = dict(NODE_LABELS[DeviceKind.GPU_SERVER])
-    if service.server is not None:
-        selector["kubernetes.io/hostname"] = service.server
+    if server is not None:
+        selector["kubernetes.io/hostname"] = server
     tolerations = [
         {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
         for taint in NODE_TAINTS[DeviceKind.GPU_SERVER]
     ]
+    return {"nodeSelector": selector, "tolerations": tolerations}
+
+
+def _release(site: Site, name: str) -> ReleasePlan:
+    service = site.services[name]
     return ReleasePlan(
         name=name,
         namespace=service.namespace,
         chart=service.chart,
         values={
             "replicas": service.replicas,
-            "nodeSelector": selector,
-            "tolerations": tolerations,
-            "serviceAccount": f"{service.namespace}-workload",
+            **_on_gpu_servers(service.server),
+            "serviceAccount": _account(service.namespace),
             "port": SERVICE_PORT,
             "probePath": PROBE_PATH,
         },

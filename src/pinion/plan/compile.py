@@ -71,7 +71,7 @@ def plan(site: Site, catalog: Catalog | None = None) -> Plan:
             second=fraction(site.rollout.second),
             limits={group.replace("-", "_"): most for group, most in site.rollout.limits.items()},
         ),
-        cluster=cluster(site, staying),
+        cluster=cluster(site, staying, found_flows),
         authority=identity.authority(site, staying, found_vlans),
         routing=routing_policy(site),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pinion.plan.addressing import addresses, named_addresses, network_mtu
+from pinion.plan.addressing import addresses, named_addresses, network_mtu, own_gateway_addresses
 from pinion.plan.model import CableEnd, DeviceKind, DevicePlan, DeviceStatus, DeviceTypePlan, InterfacePlan, PortMode
 from pinion.site.allocation import gateway, identity_number, natural, node_name
-from pinion.site.catalog import Catalog, Hardware
+from pinion.site.catalog import Catalog, Hardware, Platform
 from pinion.site.model import Device, GpuServer, ManagementHost, PiGroup, Purpose, Site, Switch
 from pinion.site.quantities import numbers, port_names, switch_ports
 
@@ -272,7 +272,7 @@ def switch_device(site: Site, catalog: Catalog, wiring: Wiring, name: str) -> De
                 ports.append(_trunk(port, group.type, fabric, "uplink", None, owns=False))
             else:
                 ports.append(_front_port(port, group.type, wiring.links.get((name, port))))
-    interfaces = (management, *ports, *_routed_vlans(site))
+    interfaces = (management, *ports, *_routed_vlans(site, catalog.platforms[stated.platform], name))
     return _device(
         site,
         name,
@@ -326,7 +326,7 @@ def _front_port(port: str, kind: str, link: Link | None) -> InterfacePlan:
     )
 
 
-def _routed_vlans(site: Site) -> list[InterfacePlan]:
+def _routed_vlans(site: Site, platform: Platform, switch: str) -> list[InterfacePlan]:
     """One virtual interface a routed VLAN. A pair shares its gateway addresses, so they are no single device's own."""
     shared = len(site.switches) > 1
     found = []
@@ -341,7 +341,7 @@ def _routed_vlans(site: Site) -> list[InterfacePlan]:
                 type="virtual",
                 description=f"gateway of {name}",
                 mtu=network_mtu(network),
-                addresses=() if shared else own,
+                addresses=own_gateway_addresses(site, platform, switch, network) if shared else own,
             )
         )
     return found

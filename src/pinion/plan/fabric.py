@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from ipaddress import ip_network
 
 from pinion.plan import flows, traffic
-from pinion.plan.addressing import network_mtu
+from pinion.plan.addressing import network_mtu, own_gateway_addresses
 from pinion.plan.devices import Wiring
 from pinion.plan.model import (
     DevicePlan,
@@ -19,11 +20,8 @@ from pinion.plan.model import (
     VlanPlan,
 )
 from pinion.site.allocation import gateway
-from pinion.site.catalog import Catalog
+from pinion.site.catalog import Catalog, Platform
 from pinion.site.model import Purpose, Site
-
-#: MAC address that switches of a pair share for their gateways. Arista's own examples use it (EOS User Manual, "Virtual IP addresses").
-VIRTUAL_ROUTER_MAC = "00:1c:73:00:00:99"
 
 
 def switch(
@@ -42,7 +40,7 @@ def switch(
     vids = {vlan.name: vlan.vid for vlan in vlans}
     front = {port for group in model.ports for port in group.each()}
     qos = traffic.switch_qos(site, catalog, platform, model)
-    svis = _svis(site)
+    svis = tuple(_svis(site, platform, device.name))
     ports = []
     for interface in device.interfaces:
         if interface.name not in front:
@@ -67,10 +65,11 @@ def switch(
         model=model.model,
         management_interface=model.management_port.name,
         management_address=device.primary_address or "",
+        vlan_names=platform.vlan_names,
         vlans=tuple(SwitchVlan(vid=vlan.vid, name=vlan.name) for vlan in vlans if vlan.fabric),
         ports=tuple(ports),
         svis=svis,
-        virtual_router_mac=VIRTUAL_ROUTER_MAC if any(svi.virtual for svi in svis) else None,
+        virtual_router_mac=platform.virtual_router_mac if any(svi.virtual for svi in svis) else None,
         qos=qos,
         ssh_sources=_ssh_sources(ending) if site.concerns.firewall is not None else (),
         evidence=platform.evidence,
@@ -96,13 +95,15 @@ def _ssh_sources(ending: tuple[FlowPlan, ...]) -> tuple[str, ...]:
     return tuple(str(ip_network(prefix)) for span in flows.collapse(spans) for prefix in flows.prefixes_of(span))
 
 
-def _svis(site: Site) -> tuple[Svi, ...]:
-    """The gateways of routed VLANs. Two or more switches share each as an anycast gateway."""
+def _svis(site: Site, platform: Platform, switch: str) -> Iterator[Svi]:
+    """The gateways of routed VLANs. Two or more switches share each as an anycast gateway, beside an address of their own where needed."""
     shared = len(site.switches) > 1
-    return tuple(
-        Svi(vid=network.vid, address=f"{router}/{prefix.prefixlen}", virtual=shared, mtu=network_mtu(network))
-        for network in sorted(site.networks.values(), key=lambda network: network.vid)
-        if network.purpose is not Purpose.MANAGEMENT
-        for prefix, router in gateway(network).items()
-        if router is not None
-    )
+    for network in sorted(site.networks.values(), key=lambda network: network.vid):
+        if network.purpose is Purpose.MANAGEMENT:
+            continue
+        mtu = network_mtu(network)
+        for address in own_gateway_addresses(site, platform, switch, network):
+            yield Svi(vid=network.vid, address=address, virtual=False, mtu=mtu)
+        for prefix, router in gateway(network).items():
+            if router is not None:
+                yield Svi(vid=network.vid, address=f"{router}/{prefix.prefixlen}", virtual=shared, mtu=mtu)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface, ip_network, summarize_address_range
 
-from pinion.plan.cluster import API_SERVER_PORT
 from pinion.plan.identity import authority_host
 from pinion.plan.model import DeviceKind, DevicePlan, FlowPlan
 from pinion.plan.package_sources import archive
@@ -20,14 +19,22 @@ from pinion.site.concerns import Base
 from pinion.site.edge_models import server, stored
 from pinion.site.model import PiGroup, Purpose, Site
 from pinion.site.node_concerns import EdgeRuntime
+from pinion.site.pool_models import release_name
+from pinion.site.pool_models import served as served_by_pool
 from pinion.site.quantities import switch_ports
 
 #: The flow that the hosts' clocks are set over.
 TIME = "time"
 #: The flow by which people and controllers log in to hosts.
 SSH_FLOW = "ssh"
+#: The flow by which pods of the pool have their models from hosts of the site.
+POOL_MODELS = "pool-models"
 #: IANA service names and port numbers.
 SSH, DOMAIN, HTTPS, NTP = 22, 53, 443, 123
+#: kube-apiserver's customary secure port.
+API_SERVER_PORT = 6443
+#: Triton's customary ports for KServe's protocol over HTTP and for Prometheus.
+TRITON_HTTP, TRITON_METRICS = 8000, 8002
 #: RoCEv2 (InfiniBand Architecture Specification, annex A17: UDP destination port).
 ROCE = 4791
 #: The kubelet's API (Kubernetes: ports and protocols).
@@ -120,8 +127,9 @@ def _kept(site: Site, group: PiGroup) -> Iterator[str]:
 def flows(site: Site, devices: Sequence[DevicePlan]) -> tuple[FlowPlan, ...]:
     """All flows of *site* between its *devices*, and into them, by topic."""
     known = _Site(site, devices)
-    found = (*_logins(known), *_records(known), *_cluster(known), *_rdma(known), *_concerns(known), *_allowed(known))
-    return tuple(flow for flow in found if flow.sources and (flow.kinds or flow.hosts))
+    topics = (_logins, _records, _cluster, _rdma, _concerns, _pool, _allowed)
+    found = (flow for topic in topics for flow in topic(known))
+    return tuple(flow for flow in found if flow.sources and (flow.kinds or flow.hosts or flow.releases))
 
 
 def ending_at(table: Iterable[FlowPlan], device: DevicePlan) -> tuple[FlowPlan, ...]:
@@ -199,6 +207,7 @@ def _flow(
     origin: str,
     *,
     udp: bool = False,
+    releases: tuple[str, ...] = (),
 ) -> FlowPlan:
     return FlowPlan(
         name=name,
@@ -206,6 +215,7 @@ def _flow(
         sources=peers.addresses,
         kinds=tuple(kind for kind in to if isinstance(kind, DeviceKind)),
         hosts=tuple(host for host in to if not isinstance(host, DeviceKind)),
+        releases=releases,
         protocol="udp" if udp else "tcp",
         ports=ports,
         why=why,
@@ -273,10 +283,8 @@ def _concerns(known: _Site) -> Iterator[FlowPlan]:
         askers, pis = known.peers("Pis, GPU servers, management hosts", *sources), known.hosts(DeviceKind.PI)
         why = "routers and gateways ask for answers"
         yield _flow("edge-runtime", askers, pis, (edge_port(settings.edge_runtime),), why, "concerns.edge_runtime")
-    servers_of_models = (server(source) for _, source in stored(known.site).values())
-    if settings.model_store is not None and (found := _own(known, servers_of_models)):
-        why = "Pis fetch their models"
-        yield _flow("models", known.peers("Pis", DeviceKind.PI), *found, why, "concerns.model_store")
+    if settings.model_store is not None:
+        yield from _fetched(known)
     authority = authority_host(known.site)
     if settings.site_ca is not None and authority is not None:
         askers = known.peers("hosts, operators", *_HOSTS)
@@ -287,6 +295,32 @@ def _concerns(known: _Site) -> Iterator[FlowPlan]:
         servers = known.hosts(DeviceKind.GPU_SERVER)
         why = "Prometheus fetches the GPUs' metrics"
         yield _flow("gpu-metrics", collectors, servers, (GPU_METRICS,), why, "concerns.gpu_driver")
+
+
+def _fetched(known: _Site) -> Iterator[FlowPlan]:
+    """Models that hosts of the site itself serve as files, to Pis and to the pods of the pool, which come from the GPU servers."""
+    origin = "concerns.model_store"
+    edge = [server(source) for _, source in stored(known.site).values()]
+    if found := _own(known, edge):
+        yield _flow("models", known.peers("Pis", DeviceKind.PI), *found, "Pis fetch their models", origin)
+    pool = [server(model.source) for model in served_by_pool(known.site).values()]
+    if found := _own(known, pool):
+        peers = known.peers("GPU servers", DeviceKind.GPU_SERVER)
+        yield _flow(POOL_MODELS, peers, *found, "pods of the pool fetch their models", origin)
+
+
+def _pool(known: _Site) -> Iterator[FlowPlan]:
+    """Who may ask the pods of the pool. Between nodes packets of a node carry an address of its pods, by most networks of pods."""
+    releases = tuple(map(release_name, served_by_pool(known.site)))
+    if not releases or known.site.kubernetes is None:
+        return
+    hosts = known.peers("", DeviceKind.PI, DeviceKind.GPU_SERVER, DeviceKind.MANAGEMENT_HOST).addresses
+    everyone = _Peers("hosts, pods", collapse((*hosts, known.site.kubernetes.pod_prefix)))
+    why = "routers, gateways and checks ask for answers"
+    yield _flow("pool", everyone, (), (TRITON_HTTP,), why, "models", releases=releases)
+    management = known.peers("management hosts", DeviceKind.MANAGEMENT_HOST)
+    why = "Prometheus fetches Triton's metrics"
+    yield _flow("pool-metrics", management, (), (TRITON_METRICS,), why, "models", releases=releases)
 
 
 def _reached(known: _Site, base: Base) -> Iterator[FlowPlan]:

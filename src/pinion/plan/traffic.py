@@ -92,12 +92,21 @@ def switch_qos(site: Site, catalog: Catalog, platform: Platform, model: SwitchMo
         lossless = tuple(queue.model_copy(update=watched.get(queue.queue, {})) for queue in lossy)
         profiles.insert(
             0,
-            QosProfile(name=LOSSLESS_PROFILE, trust="dscp", pfc=True, no_drop=pausing, watchdog=True, queues=lossless),
+            QosProfile(
+                name=LOSSLESS_PROFILE,
+                trust="dscp",
+                pfc=True,
+                no_drop=pausing,
+                watchdog=True,
+                cable_metres=qos.cable,
+                queues=lossless,
+            ),
         )
     return SwitchQos(
         maps=tuple(sorted(_maps(site, platform, qos), key=lambda entry: (_MAPS.index(entry.target), entry.source))),
         profiles=tuple(profiles),
         watchdog=_watchdog(qos) if pausing else None,
+        lossless_percent=qos.lossless_percent if pausing else None,
     )
 
 

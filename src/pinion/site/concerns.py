@@ -130,11 +130,13 @@ class NodeMetrics(Statement):
     interval: Duration = says("How often Pinion's own metrics are written, 15s to 1h.", default="1min")
 
 
-#: A domain name (RFC 1123 labels), at most 200 characters: a host's own label comes before it.
+#: A domain name (RFC 1123 labels), at most 200 characters: a host's own label comes before it. The last label has a letter: what ends in a
+#: number is an address to whoever reads it (WHATWG URL, 3.5).
 Domain = Annotated[
     str,
     StringConstraints(
-        max_length=200, pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$"
+        max_length=200,
+        pattern=r"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[0-9]{0,20}[a-z]([a-z0-9-]{0,40}[a-z0-9])?$",
     ),
 ]
 #: systemd.unit(5).

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from pinion.site.errors import Report
+from pinion.site.fixes import Fix
 
 #: A site file beyond this is not one: 5,000 nodes with serial numbers and MAC addresses take about 0.3 MB.
 MAXIMUM_BYTES = 2 * 1024 * 1024
@@ -34,7 +36,8 @@ def decode(data: bytes, report: Report) -> str | None:
     for found in _INVISIBLE.finditer(text):
         if report.full:
             break
-        report.at("YAML-006", *_position(text, found.start()), character=f"U+{ord(found[0]):04X}")
+        line, column = _position(text, found.start())
+        report.at("YAML-006", line, column, character=f"U+{ord(found[0]):04X}", fix=_visible(found[0], line, column))
     text = _INVISIBLE.sub(" ", text)
     tabs = list(_TAB_INDENT.finditer(text))
     for found in tabs:
@@ -42,6 +45,14 @@ def decode(data: bytes, report: Report) -> str | None:
             break
         report.at("YAML-005", *_position(text, text.index("\t", found.start())))
     return None if tabs else text
+
+
+def _visible(letter: str, line: int, column: int) -> Fix:
+    """What to do about an invisible character."""
+    span = (line, column, line, column + 1)
+    if unicodedata.category(letter) == "Zs":
+        return Fix("write an ordinary space", (" ",), span=span)
+    return Fix("delete it", ("",), span=span)
 
 
 def _position(text: str, offset: int) -> tuple[int, int]:

@@ -6,8 +6,8 @@ The reference page and the error tests follow from it. No message is written any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib import resources
@@ -15,32 +15,47 @@ from itertools import islice
 
 import yaml
 
+from pinion.site.fixes import SENTENCE, SHOWN, Edit, Fix, Put, Span, Template, one_of, shown, take_away
+from pinion.site.scalars import written
+
 Path = tuple[str | int, ...]
 
 #: More problems than this help nobody; the last one then says so.
 MAXIMUM_PROBLEMS = 200
-#: Longest text of the user that a message repeats.
-_SHOWN = 60
-#: Placeholders that hold whole sentences or lists of ours rather than one word of the user's, and their longest text.
-_SENTENCES, _SENTENCE = (
-    frozenset({"boards", "example", "fix", "hint", "known", "ports", "prefixes", "why", "wrong"}),
-    400,
-)
+#: Placeholders that hold whole sentences or lists of ours rather than one word of the user's.
+_SENTENCES = frozenset({"boards", "example", "fix", "hint", "known", "once", "ports", "prefixes", "why", "wrong"})
 #: As difflib counts likeness, from 0 to 1.
 NEAR = 0.6
-#: Names that are compared when a suggestion is looked for, and shown when there is none.
-_COMPARED, _LISTED = 400, 8
+#: Names that are compared when a suggestion is looked for.
+_COMPARED = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of problem. *wrong* and *fix* are sentences with placeholders; *title* says it without them."""
+    """One kind of problem.
+
+    Attributes:
+        title: what is wrong, without placeholders.
+        wrong: the same as a sentence with placeholders.
+        fix: what to do about it, with placeholders.
+        put: where the text of the fix goes; None: to the key where the problem is one of a key, else to the value.
+        at: the keys of the place that the text goes to, with placeholders; None: where the problem is.
+        choice: why a person must choose where the fix has no text.
+    """
 
     code: str
     topic: str
     title: str
     wrong: str
-    fix: str
+    fix: Template
+    put: Put | None = None
+    at: tuple[str, ...] | None = None
+    choice: str = ""
+
+    def said(self) -> dict[str, str]:
+        """What a person is told of this kind of problem, by its name."""
+        told = {"code": self.code, "topic": self.topic, "title": self.title, "wrong": self.wrong}
+        return {**told, "fix": self.fix.words, "choice": self.choice}
 
 
 @cache
@@ -49,14 +64,28 @@ def catalogue() -> dict[str, Kind]:
     text = (resources.files("pinion.site") / "errors.yml").read_text(encoding="utf-8")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     topics: dict[str, dict[str, dict[str, str]]] = yaml.load(text, Loader=loader)
-    return {
-        code: Kind(code=code, topic=topic, **kind) for topic, kinds in topics.items() for code, kind in kinds.items()
-    }
+    return {code: _kind(code, topic, stated) for topic, kinds in topics.items() for code, stated in kinds.items()}
+
+
+def _kind(code: str, topic: str, stated: Mapping[str, str]) -> Kind:
+    return Kind(
+        code=code,
+        topic=topic,
+        title=stated["title"],
+        wrong=stated["wrong"],
+        fix=Template.of(stated["fix"]),
+        put=Put(stated["put"]) if "put" in stated else None,
+        at=tuple(stated["at"].split()) if "at" in stated else None,
+        choice=stated.get("choice", ""),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in a site file: its *code*, where it stands (*line* and *column* from 1), the *key*, what is wrong, and the fix."""
+    """One mistake in a site file: its *code*, where it stands (*line* and *column* from 1), the *key*, what is wrong, and the fix.
+
+    *replacement* is the fix as a change of the text; None where only a person can tell what belongs there, for the reason in *choice*.
+    """
 
     code: str
     file: str
@@ -65,14 +94,27 @@ class Problem:
     key: str
     message: str
     fix: str
+    replacement: Edit | None = None
+    choice: str = ""
 
     def __str__(self) -> str:
         """Two lines: where and what; then the fix."""
         return f"{self.file}:{self.line}:{self.column} {self.code} {self.message}\n    fix: {self.fix}"
 
-    def as_dict(self) -> dict[str, str | int]:
+    def as_dict(self) -> dict[str, object]:
         """The problem for JSON."""
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A problem, and what its fix puts where."""
+
+    problem: Problem
+    put: Put
+    target: Path
+    texts: tuple[str, ...]
+    span: Span | None
 
 
 class SiteErrors(Exception):  # noqa: N818 - the plural is the point: all problems of a file at once
@@ -83,25 +125,9 @@ class SiteErrors(Exception):  # noqa: N818 - the plural is the point: all proble
         super().__init__("\n".join(map(str, self.problems)))
 
 
-def shown(value: object, limit: int = _SHOWN) -> str:
-    """*value* as a message may repeat it: on one line, not too long, and nothing that a terminal would obey."""
-    text = "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape", "replace").decode()
-        for letter in str(value)[: limit * 4]
-    )
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
-def listed(names: Iterable[str]) -> str:
-    """Some names as a sentence lists them, cut off where there are many."""
-    known = list(names)
-    text = ", ".join(map(shown, known[:_LISTED]))
-    return f"{text} … ({len(known)} in all)" if len(known) > _LISTED else text or "none"
-
-
 @dataclass(slots=True)
 class Report:
-    """Collects the problems of one file. *position* turns a key's path into its line and column.
+    """Collects the problems of one file. *position* turns a key's path into its line and column, *edit* a fix into a change of the text.
 
     What is *silent* has been reported as a YAML mistake already, so that its value means nothing.
     """
@@ -109,14 +135,15 @@ class Report:
     file: str
     position: Callable[[Path, bool], tuple[int, int]] | None = None
     silent: Callable[[Path], bool] | None = None
-    _found: dict[tuple[object, ...], Problem] = field(default_factory=dict)
+    edit: Callable[[Put, Path, tuple[str, ...]], Edit | None] | None = None
+    _found: dict[tuple[object, ...], _Found] = field(default_factory=dict)
     full: bool = False
 
     def at(self, code: str, line: int, column: int, path: Path = (), /, **said: object) -> None:
         """Add the problem *code* at a place; *said* fills its placeholders."""
-        self._add(code, line, column, path, said)
+        self._add(code, line, column, path, said, Put.VALUE)
 
-    def _add(self, code: str, line: int, column: int, path: Path, said: Mapping[str, object]) -> None:
+    def _add(self, code: str, line: int, column: int, path: Path, said: Mapping[str, object], put: Put) -> None:
         """The same problem twice counts once."""
         if self.full:
             return
@@ -124,7 +151,7 @@ class Report:
             self.full = True
             code, said = "FILE-003", {"limit": MAXIMUM_PROBLEMS}
         kind = catalogue()[code]
-        words = {name: shown(value, _SENTENCE if name in _SENTENCES else _SHOWN) for name, value in said.items()}
+        words = {name: shown(value, SENTENCE if name in _SENTENCES else SHOWN) for name, value in said.items()}
         problem = Problem(
             code=code,
             file=self.file,
@@ -132,9 +159,12 @@ class Report:
             column=column,
             key=".".join(map(str, path)),
             message=kind.wrong.format_map(words),
-            fix=kind.fix.format_map(words),
+            fix=(kind.fix.words if kind.fix.has_text(said) else kind.fix.bare).format_map(words),
         )
-        self._found.setdefault((code, line, column, problem.message), problem)
+        fix = _fix(kind, said)
+        target = tuple(step.format_map(words) for step in kind.at) if kind.at is not None else path
+        found = _Found(problem, fix.put or kind.put or put, target, fix.texts, fix.span)
+        self._found.setdefault((code, line, column, problem.message), found)
 
     def on(self, code: str, path: Path, /, **said: object) -> None:
         """Add the problem *code* at the value of *path*, unless it is faulty; a value that is missing is placed at its nearest parent."""
@@ -150,7 +180,7 @@ class Report:
         if self.full:
             return
         line, column = self.position(path, at_key)
-        self._add(code, line, column, path, said)
+        self._add(code, line, column, path, said, Put.KEY if at_key else Put.VALUE)
 
     def line(self, path: Path) -> tuple[int, int]:
         """Where the value at *path* stands, to tell which of two came first."""
@@ -162,16 +192,47 @@ class Report:
         if self.full:
             return None
         names = {name.casefold(): name for name in islice(known, _COMPARED)}
-        near = get_close_matches(str(word)[:_SHOWN].casefold(), names, n=1, cutoff=least)
+        near = get_close_matches(str(word)[:SHOWN].casefold(), names, n=1, cutoff=least)
         return names[near[0]] if near else None
 
-    def hint(self, word: object, known: Iterable[str]) -> str:
-        """``did you mean 'x'?`` when one of *known* is near *word*, else the list of them."""
-        names = list(known)
+    def hint(self, word: object, known: Iterable[str], beside: Collection[str] = ()) -> Fix:
+        """``did you mean 'x'?`` when one of *known* is near *word*, else the list of them.
+
+        What stands *beside* it already, in the same list or mapping, is not what was meant.
+        """
+        names = [name for name in known if name not in beside]
         near = self.near(word, names)
-        return f"did you mean '{shown(near)}'?" if near is not None else f"write one of: {listed(names)}"
+        if near is not None:
+            return Fix(f"did you mean '{shown(near)}'?", (written(near),))
+        return one_of(names) if names or not beside else take_away()
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """All problems, in the order of the file."""
-        return tuple(sorted(self._found.values(), key=lambda problem: (problem.line, problem.column, problem.code)))
+        told = sorted(
+            self._found.values(), key=lambda each: (each.problem.line, each.problem.column, each.problem.code)
+        )
+        return tuple(map(self._whole, told))
+
+    def _whole(self, found: _Found) -> Problem:
+        """The problem with its fix as a change of the text, or with the reason why there is none."""
+        edit = None
+        if found.texts and found.span is not None:
+            edit = Edit(*found.span, found.texts)
+        elif found.texts and self.edit is not None:
+            edit = self.edit(found.put, found.target, found.texts)
+        if edit is not None:
+            return replace(found.problem, replacement=edit)
+        return replace(found.problem, choice=catalogue()[found.problem.code].choice)
+
+
+def _fix(kind: Kind, said: Mapping[str, object]) -> Fix:
+    """The fix of a problem of *kind*: what a rule said, else what the catalogue's template makes of it."""
+    stated = next((value for value in said.values() if isinstance(value, Fix)), None)
+    if stated is not None:
+        return stated
+    if kind.put is Put.NOTHING:
+        return Fix("", ("",))
+    return (
+        Fix("", (kind.fix.text.format_map(said),)) if kind.fix.text is not None and kind.fix.has_text(said) else Fix("")
+    )

@@ -9,7 +9,11 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal, get_args, get_origin
 
+from pydantic import TypeAdapter, ValidationError
+
 from pinion.site.errors import Path
+from pinion.site.fixes import Fix, quoted, write
+from pinion.site.internet import prefix as ip_network
 from pinion.site.model_paths import annotation_at, bounds_at, model_of, plain_type
 from pinion.site.statement import Statement
 
@@ -24,7 +28,7 @@ EXAMPLES: dict[str, str] = {
     "purpose": "edge",
     "prefix": "192.168.101.0/24",
     "prefixes": "192.168.101.0/24",
-    "gateway": "192.168.101.1",
+    "gateway": "none",
     "ranges": "192.168.101.10-192.168.101.99",
     "dhcp": "192.168.101.200-192.168.101.250",
     "share": "20%",
@@ -34,6 +38,8 @@ EXAMPLES: dict[str, str] = {
     "Switch.model": "7050SX3-48YC8",
     "network": "control",
     "range": "gpu-servers",
+    "mtu": "9000",
+    "update_window": "daily 02:00-05:00",
     "address": "192.168.101.17",
     "serial": '"1000000012345678"',
     "mac": '"2c:cf:67:00:00:01"',
@@ -101,6 +107,12 @@ EXAMPLES: dict[str, str] = {
     "limits": "2",
     "decommissioned": "pi-03",
 }
+#: Keys whose text is the writer's own and names nothing that must be somewhere else.
+FREE = frozenset(
+    {"site", "region", "description", "serial", "why", "namespace", "version", "quantisation", "principals"}
+)
+#: Keys that an entry needs though its model does not say so.
+_NEEDED_TOO = {"Network": ("prefix",)}
 #: What an entry is called, by the key of its mapping.
 _NAMES = {
     "racks": "rack-1",
@@ -134,10 +146,17 @@ def example(path: Path, site: Mapping[str, object]) -> str:
     return _value(annotation_at(path), path, site)
 
 
+def number(path: Path, limit: int) -> int:
+    """A good number for *path*: the one that is stated for its key, else the bound *limit* that another one is beyond."""
+    found = _stated(path)
+    return int(found) if found is not None and found.isdigit() else limit
+
+
 def _value(annotation: Any, path: Path, site: Mapping[str, object]) -> str:  # noqa: ANN401 - annotations have no type of their own
     kind = plain_type(annotation)
     if isinstance(kind, type) and issubclass(kind, Statement):
         needed = [key for key, field in kind.model_fields.items() if field.is_required()]
+        needed += _NEEDED_TOO.get(kind.__name__, ())
         return "{" + ", ".join(f"{key}: {example((*path, key), site)}" for key in needed) + "}"
     if get_origin(kind) is tuple:
         return f"[{_value(get_args(kind)[0], (*path, 0), site)}]"
@@ -156,12 +175,55 @@ def _name(kind: Any, path: Path) -> str:  # noqa: ANN401
 def _own(path: Path, site: Mapping[str, object]) -> str | None:
     """What the site itself has for the key at *path* to name."""
     key, model = str(path[-1]), model_of(path)
+    if key in {"vid", "dscp", "prefix"}:
+        return _unused(key, site)
     section = site.get(_SECTIONS.get(key, ""))
     if model is None or not isinstance(section, dict) or not section:
         return None
     wanted = "control" if key == "fabric_network" else _PURPOSES.get(model.__name__, "control")
     fitting = (name for name, entry in section.items() if isinstance(entry, dict) and entry.get("purpose") == wanted)
     return next(fitting, None) if _SECTIONS[key] == "networks" else str(next(iter(section)))
+
+
+def _unused(key: str, site: Mapping[str, object]) -> str | None:
+    """A value for *key*, a VLAN identifier, a DSCP or a prefix, that nothing else in *site* has."""
+    section = site.get("traffic_classes" if key == "dscp" else "networks")
+    entries = section.values() if isinstance(section, dict) else ()
+    stated = [entry.get(key) for entry in entries if isinstance(entry, dict)]
+    if key == "vid":
+        return str(next(vid for vid in range(101, 4095) if vid not in stated))
+    if key == "dscp":
+        queues = {each >> 3 for each in stated if isinstance(each, int)}
+        return str(next((first for first in (16, 8, 0, 32, 40) if first >> 3 not in queues), 16))
+    texts = [text for text in stated if isinstance(text, str)]
+    free = (f"192.168.{third}.0/24" for third in range(101, 255))
+    return next((each for each in free if not any(_overlap(each, text) for text in texts)), None)
+
+
+def _overlap(one: str, other: str) -> bool:
+    try:
+        found = ip_network(other, strict=False)
+    except ValueError:
+        return False
+    return found.version == 4 and found.overlaps(ip_network(one))
+
+
+def takes(path: Path, value: object) -> bool:
+    """Whether the model takes *value* at *path*; what it must be besides, the rules say."""
+    annotation = annotation_at(path)
+    try:
+        TypeAdapter(annotation).validate_python(value)
+    except ValidationError:
+        return False
+    return annotation is not None
+
+
+def as_text(text: str, path: Path, site: Mapping[str, object]) -> Fix:
+    """What to do about *text*, which was read as something else: quotes where it is the writer's own, else a value that can be there."""
+    keys = [step for step in path if isinstance(step, str)]
+    if takes(path, text) and (not keys or keys[-1] in FREE or model_of(path[: len(keys)]) is None):
+        return write("put it in quotes: {}", quoted(text))
+    return write("write for example {}", example(path, site))
 
 
 def _stated(path: Path) -> str | None:

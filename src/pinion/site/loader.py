@@ -69,6 +69,7 @@ def read(data: bytes, file: str, *, charts: Path | None = None) -> tuple[Site | 
     if root is None:
         return None, report.problems
     shaped = Shaped(root, report)
-    apply(shaped, report, charts)
+    if not report.full:
+        apply(shaped, report, charts)
     problems = report.problems
     return (None if problems or shaped.mended else shaped.site), problems

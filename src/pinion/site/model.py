@@ -21,6 +21,7 @@ from pinion.site.statement import (
     DnsLabel,
     Dscp,
     Duration,
+    ImageReference,
     MacAddress,
     Mtu,
     Name,
@@ -218,12 +219,33 @@ class EdgeModel(Statement):
     source: ArtefactSource | None = says("Where it is had from; needed for `concerns.model_store`.", default=None)
 
 
+class Batching(Statement):
+    """How requests that come close together become one batch (Triton's dynamic batching)."""
+
+    window: Duration = says("Longest that a request waits for others, 1ms to 5ms.", default="2ms")
+    largest: Annotated[int, Field(ge=1, le=128)] = says("Most requests of one batch; 1 makes no batches.", default=8)
+    preferred: Annotated[tuple[Annotated[int, Field(ge=2, le=128)], ...], Field(max_length=16)] = says(
+        "Sizes that are computed at once, without waiting for more.", default=()
+    )
+
+
 class PoolModel(Statement):
-    """How a model runs on the NVLink pool."""
+    """How a model runs on the NVLink pool: a Helm release of the chart `triton` in the namespace `models`."""
 
     artefact: Name = says("Name of the model's artefact.")
-    runtime: Name = says("The program that runs it.", default="triton")
-    replicas: Annotated[int, Field(ge=1)] = says("Number of copies.", default=1)
+    source: ArtefactSource = says("Where each pod has it from, signed by the site's key (`concerns.model_store.key`).")
+    runtime: Literal["triton"] = says("The program that runs it.", default="triton")
+    image: ImageReference | None = says(
+        "Image of Triton with Pinion's programs, by digest, such as `registry.example.org/triton@sha256:…`. Unstated: the lab's own.",
+        default=None,
+    )
+    replicas: Annotated[int, Field(ge=1, le=1000)] = says("Number of copies, each a pod.", default=1)
+    instances: Annotated[int, Field(ge=1, le=64)] = says(
+        "Processes of each copy, each of which computes one batch at a time.", default=1
+    )
+    threads: Annotated[int, Field(ge=1, le=128)] = says("Threads that compute one batch.", default=1)
+    memory_mib: Annotated[int, Field(ge=256, le=2**22)] = says("Memory of each copy, in MiB.", default=768)
+    batching: Batching = says("How requests become batches.", default=Batching())
 
 
 class ServedModel(Statement):
@@ -271,6 +293,30 @@ class Objectives(Statement):
     alert_at: Percentage | None = says("Share of the error budget at which an alert fires.", default=None)
 
 
+class ClusterOwner(StrEnum):
+    """Who makes the cluster's namespaces, policies and releases."""
+
+    PULUMI = "pulumi"  #: `pulumi up`
+    FLUX = "flux"  #: Flux, from the tree that `pinion render` writes
+    ARGOCD = "argocd"  #: Argo CD, from the tree that `pinion render` writes
+
+
+class ClusterRepository(Statement):
+    """The git repository with the tree of files that Flux or Argo CD makes the cluster from."""
+
+    url: str = says("Where the cluster fetches it: `https://` or `ssh://`, without a password.")
+    branch: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$")] = says(
+        "The branch that the cluster follows.", default="main"
+    )
+    folder: Annotated[
+        str, StringConstraints(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$")
+    ] = says("The tree's folder in it, such as `clusters/lab`.")
+    credentials: DnsLabel | None = says(
+        "Name of the Secret in namespace `flux-system` by which Flux fetches it; Argo CD finds its own by `url`.",
+        default=None,
+    )
+
+
 class Kubernetes(Statement):
     """The site's cluster."""
 
@@ -280,6 +326,13 @@ class Kubernetes(Statement):
     )
     pod_prefix: str = says("Prefix of the pods' addresses.", default="10.244.0.0/16")
     service_prefix: str = says("Prefix of the services' addresses.", default="10.96.0.0/16")
+    owner: ClusterOwner = says(
+        "Who makes namespaces, policies and releases: `pulumi`, or from the tree of `pinion render` `flux` or `argocd`.",
+        default=ClusterOwner.PULUMI,
+    )
+    repository: ClusterRepository | None = says(
+        "Where Flux or Argo CD finds that tree; may be stated before it owns the cluster.", default=None
+    )
 
 
 class Service(Statement):

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from pinion.site import tree
-from pinion.site.errors import Path, shown
+from pinion.site.errors import Path
+from pinion.site.fixes import shown
 
 #: What stands for any name in a key.
 ANY = "*"
@@ -25,7 +26,6 @@ class Reason:
     lab_obeys: bool = False
 
 
-_POOL = Reason("nothing serves models on the GPU servers yet", "releases of Triton for the pool")
 _ROUTER = Reason("no router runs on the Pis yet", "the router of the Pis")
 _OBJECTIVES = Reason("nothing measures or alerts yet", "recording and alerting rules of Prometheus")
 _QUANTISED = Reason("a model's file is taken as it is, and is not asked what it holds", "the check of a model's file")
@@ -45,9 +45,6 @@ _NO_NIC_PAUSES = Reason(
 NOT_APPLIED: Mapping[str, Reason] = {
     "kubernetes.service_prefix": _SERVICES,
     "models.*.edge.quantisation": _QUANTISED,
-    "models.*.pool.artefact": _POOL,
-    "models.*.pool.runtime": _POOL,
-    "models.*.pool.replicas": _POOL,
     "routing.prompt_tokens": _ROUTER,
     "routing.queue_wait": _ROUTER,
     "routing.cpu": _ROUTER,
@@ -57,7 +54,6 @@ NOT_APPLIED: Mapping[str, Reason] = {
     "routing.pool_timeout": _ROUTER,
     "objectives.edge.p50": _OBJECTIVES,
     "objectives.edge.p95": _OBJECTIVES,
-    "objectives.site.p95": _OBJECTIVES,
     "objectives.site.availability": _OBJECTIVES,
     "objectives.alert_at": _OBJECTIVES,
 }

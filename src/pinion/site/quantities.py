@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pinion.site.fixes import Fix, write
 from pinion.site.internet import is_server, is_this_host
+from pinion.site.scalars import written as as_yaml
 
 _NUMBER = r"(?P<number>[0-9]{1,12}(?:\.[0-9]{1,12})?)"
 _DURATION = re.compile(rf"{_NUMBER} ?(?P<unit>ms|s|min|h)")
@@ -38,11 +41,22 @@ Kind = Literal[
 
 
 class NotAQuantity(ValueError):  # noqa: N818 - says what the text is not
-    """A text that is not the quantity it should be. *kind* is that quantity, *wrong* what is wrong, *fix* how to write it."""
+    """A text that is not the quantity it should be.
 
-    def __init__(self, kind: Kind, wrong: str, fix: str) -> None:
-        self.kind, self.wrong, self.fix = kind, wrong, fix
-        super().__init__(f"{wrong}; {fix}")
+    *kind* is that quantity, *wrong* what is wrong, *how* how to write it, with ``{}`` for the text to write: *meant*, where that is plain.
+    """
+
+    def __init__(self, kind: Kind, wrong: str, how: str, meant: str | None = None) -> None:
+        self.kind, self.wrong, self._how, self._meant = kind, wrong, how, meant
+        super().__init__(f"{wrong}; {how.format(meant or '…')}")
+
+    def behind(self, word: str) -> NotAQuantity:
+        """The same of a longer text, in which this one stands behind *word*."""
+        return NotAQuantity(self.kind, self.wrong, self._how, f"{word} {self._meant}" if self._meant else None)
+
+    def fix(self, example: str) -> Fix:
+        """What to do; the text to write is *example* (YAML) where what was meant is not plain."""
+        return write(self._how, as_yaml(self._meant) if self._meant is not None else example)
 
 
 def seconds(written: str) -> float:
@@ -52,7 +66,7 @@ def seconds(written: str) -> float:
         raise NotAQuantity(
             "duration",
             f"'{written[:40]}' is not a duration",
-            "write a number with its unit, such as 80ms, 5s, 2min or 1h",
+            "write a number with its unit (ms, s, min or h), such as {}",
         )
     return float(match["number"]) * _SECONDS[match["unit"]]
 
@@ -62,12 +76,26 @@ def fraction(written: str) -> float:
     match = _PERCENT.fullmatch(written)
     if match is None:
         raise NotAQuantity(
-            "percentage", f"'{written[:40]}' is not a percentage", "write a number with its sign, such as 60% or 99.9%"
+            "percentage",
+            f"'{written[:40]}' is not a percentage",
+            "write a number with its sign, such as {}",
+            _per_cent(written),
         )
     value = float(match["number"]) / 100.0
     if value > 1.0:
-        raise NotAQuantity("percentage", f"'{written}' is more than 100%", "write a percentage from 0% to 100%")
+        raise NotAQuantity(
+            "percentage", f"'{written}' is more than 100%", "write a percentage from 0% to 100%, such as {}"
+        )
     return value
+
+
+def _per_cent(text: str) -> str | None:
+    """The percentage that *text* probably is: ``20``, ``20 percent`` and ``0.2`` are 20%; None where it is something else."""
+    found = re.fullmatch(rf"{_NUMBER} ?(%|percent|per cent)?", text.strip())
+    if found is None or float(found["number"]) > 100:
+        return None
+    part = float(found["number"])
+    return f"{part * 100:g}%" if found[2] is None and 0 < part < 1 else f"{part:g}%"
 
 
 def _bare(part: str) -> str:
@@ -82,25 +110,40 @@ def numbers(written: str | int) -> tuple[int, ...]:
         match = _NUMBERS_PART.fullmatch(part)
         if match is None:
             raise NotAQuantity(
-                "numbers", f"'{part[:40]}' is not a number or a span of numbers", "write for example 1-8 or 1-4,7"
+                "numbers", f"'{part[:40]}' is not a number or a span of numbers", "write numbers and spans, such as {}"
             )
         first, last = int(match["first"]), int(match["last"] or match["first"])
         if last < first:
-            raise NotAQuantity("numbers", f"'{part}' runs backwards", f"write {last}-{first}")
+            turned = str(written).replace(part, f"{last}-{first}", 1)
+            raise NotAQuantity("numbers", f"'{part}' runs backwards", "write {}", turned)
         if first < 1:
-            raise NotAQuantity("numbers", f"'{part}' contains 0", "start at 1: a node's number is its identity")
+            how = "start at 1, such as {}: a node's number is its identity"
+            raise NotAQuantity("numbers", f"'{part}' contains 0", how, _from_one(str(written), part, last))
         if len(found) + last - first >= MAXIMUM_EXPANSION:
             raise NotAQuantity(
                 "numbers",
                 f"'{part}' makes more than {MAXIMUM_EXPANSION:,} numbers",
-                "write the numbers that are really there",
+                "write the numbers that are really there, such as {}",
             )
         found.extend(range(first, last + 1))
     repeated = sorted(number for number, times in Counter(found).items() if times > 1)
     if repeated:
         named = ", ".join(map(str, repeated[:5]))
-        raise NotAQuantity("numbers", f"{named} stands there more than once", "write every number once")
+        once = _spans(sorted(set(found)))
+        raise NotAQuantity("numbers", f"{named} stands there more than once", "write every number once: {}", once)
     return tuple(sorted(found))
+
+
+def _from_one(text: str, part: str, last: int) -> str | None:
+    """*text* with the span *part*, which goes from 0 to *last*, begun at 1; None where nothing is left of it."""
+    return text.replace(part, f"1-{last}" if last > 1 else "1", 1) if last >= 1 else None
+
+
+def _spans(found: Sequence[int]) -> str:
+    """Ascending numbers as a person writes them: ``1-4,7``."""
+    first = [number for index, number in enumerate(found) if not index or found[index - 1] != number - 1]
+    last = [number for index, number in enumerate(found) if index == len(found) - 1 or found[index + 1] != number + 1]
+    return ",".join(f"{one}-{other}" if one != other else f"{one}" for one, other in zip(first, last, strict=True))
 
 
 def port_names(written: str) -> tuple[str, ...]:
@@ -116,22 +159,25 @@ def port_names(written: str) -> tuple[str, ...]:
             raise NotAQuantity(
                 "ports",
                 f"'{part[:40]}' is not a port or a span of ports",
-                "write for example Ethernet1-8 or Ethernet49/1",
+                "write ports and spans of ports, such as {}",
             )
         stem = match["stem"] or stem
         suffix = match["suffix"] or ""
         first, last = int(match["first"]), int(match["last"] or match["first"])
         if (match["last_stem"] or stem) != stem:
-            raise NotAQuantity("ports", f"'{part}' mixes two kinds of port", "write one span for each kind of port")
+            raise NotAQuantity(
+                "ports", f"'{part}' mixes two kinds of port", "write one span for each kind of port, such as {}"
+            )
         if match["last"] and (match["last_suffix"] or suffix) != suffix:
-            raise NotAQuantity("ports", f"'{part}' mixes sub-ports", "write one span for each sub-port")
+            raise NotAQuantity("ports", f"'{part}' mixes sub-ports", "write one span for each sub-port, such as {}")
         if last < first:
-            raise NotAQuantity("ports", f"'{part}' runs backwards", f"write {stem}{last}{suffix}-{first}{suffix}")
+            turned = written.replace(part, f"{stem}{last}{suffix}-{first}{suffix}", 1)
+            raise NotAQuantity("ports", f"'{part}' runs backwards", "write {}", turned)
         if len(names) + last - first >= MAXIMUM_EXPANSION:
             raise NotAQuantity(
                 "ports",
                 f"'{part}' makes more than {MAXIMUM_EXPANSION:,} ports",
-                "write the ports that are really there",
+                "write the ports that are really there, such as {}",
             )
         names.extend(f"{stem}{number}{suffix}" for number in range(first, last + 1))
     return tuple(names)
@@ -154,10 +200,11 @@ def switch_ports(written: str) -> SwitchPorts:
     """``tor-1 Ethernet1-8`` as a `SwitchPorts`."""
     switch, separator, ports = written.strip().partition(" ")
     if not separator:
-        raise NotAQuantity(
-            "ports", f"'{written[:40]}' does not name a switch and its ports", "write for example: tor-1 Ethernet1-8"
-        )
-    return SwitchPorts(switch=switch, ports=port_names(ports))
+        raise NotAQuantity("ports", f"'{written[:40]}' does not name a switch and its ports", "write both, such as {}")
+    try:
+        return SwitchPorts(switch=switch, ports=port_names(ports))
+    except NotAQuantity as refused:
+        raise refused.behind(switch) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +227,14 @@ def window(written: str) -> Window:
         raise NotAQuantity(
             "window",
             f"'{written[:40]}' is not a window of time",
-            "write for example daily 02:00-05:00 or sun 23:00-02:00",
+            "write a day and two times, such as {}",
         )
     first, last = (int(hours) * 60 + int(minutes) for hours, minutes in clock)
     length = (last - first) % (24 * 60)
     if not WINDOW_MINUTES[0] <= length <= WINDOW_MINUTES[1]:
-        raise NotAQuantity("window", f"'{written}' is {length} minutes long", "write a window of one to twelve hours")
+        raise NotAQuantity(
+            "window", f"'{written}' is {length} minutes long", "write a window of one to twelve hours, such as {}"
+        )
     day = match["day"]
     return Window(day=None if day == "daily" else day, start=match["start"], minutes=length)
 
@@ -216,7 +265,7 @@ def artefact_url(written: str) -> str:
         raise NotAQuantity(
             "artefact_url",
             f"'{_without_user(written)}' is no address of an artefact that a node could fetch",
-            "write for example https://models.example.org/assistant-1b-q4_0.gguf",
+            "write for example {}",
         )
     return written
 
@@ -240,7 +289,7 @@ def archive_url(written: str) -> str:
         raise NotAQuantity(
             "archive_url",
             f"'{_without_user(written)}' is no address of a package archive",
-            "write for example https://deb.example.org/debian",
+            "write for example {}",
         )
     return written
 
@@ -255,7 +304,7 @@ def authority_url(written: str) -> str:
         raise NotAQuantity(
             "authority_url",
             f"'{_without_user(written)}' is no address of a certificate authority",
-            "write https, the host in lower case and its port, without a path, such as https://ca.example.org:9000",
+            "write https, the host in lower case and its port, without a path, such as {}",
         )
     return written
 
@@ -274,6 +323,6 @@ def image(written: str) -> str:
         raise NotAQuantity(
             "image",
             f"'{written[:80]}' is no whole name of an image",
-            "write registry, repository and tag or digest, such as registry.example.org:5000/pause:3.10",
+            "write registry, repository and tag or digest, such as {}",
         )
     return written

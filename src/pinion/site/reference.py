@@ -215,13 +215,17 @@ def errors() -> str:
         "```",
         "",
         "Words in braces stand for what the file says. `tests/errors/` has a bad file for each code.",
+        "",
+        "With `--json` each problem also has its fix as a `replacement` for editors: what stands from `line`, `column` up to `end_line`,",
+        "`end_column` (counted from 1, the end exclusive) becomes any one of `texts`, the likeliest first. Where only a person can tell",
+        "what belongs there, `replacement` is null and `choice` says why.",
     ]
     topic = ""
     for code, kind in catalogue().items():
         if kind.topic != topic:
             topic = kind.topic
             lines += ["", f"## {topic}", "", "| code | is | says | fix |", "|---|---|---|---|"]
-        said = (kind.title, _cell(kind.wrong), _cell(kind.fix))
+        said = (kind.title, _cell(kind.wrong), _cell(kind.fix.words))
         lines.append(f'| <a id="{code.lower()}"></a>{code} | {" | ".join(said)} |')
     return "\n".join([*lines, ""])
 
@@ -264,6 +268,11 @@ $nics
 ## Platforms
 
 $platforms
+
+What switch systems do with traffic classes and gateways: data that the plan asks for, and never for the name of a system. The times are
+those of the PFC watchdog: a queue that is paused so long is stuck, how often that is looked at, and when it is well again.
+
+$systems
 """)
 
 
@@ -301,6 +310,41 @@ def hardware(known: Catalog) -> str:
                 for name, platform in known.platforms.items()
             },
         ),
+        systems=_systems(known),
+    )
+
+
+def _systems(known: Catalog) -> str:
+    rows = {}
+    for name, platform in known.platforms.items():
+        if platform.qos is None:
+            continue
+        qos, timers = platform.qos, platform.qos.watchdog
+        percent, metres = qos.lossless_percent, qos.cable
+        rows[name] = (
+            ", ".join(map(str, qos.lossless_priorities)) or "none",
+            "none" if platform.cnp_dscp is None else str(platform.cnp_dscp),
+            f"{timers.timeout} / {timers.polling} / {timers.recovery} ms, {timers.action}",
+            "nothing" if timers.guaranteed is None else f"{timers.guaranteed} %",
+            "its own" if percent is None else f"{percent} %, {metres} m of cable",
+            "yes" if platform.vlan_names else "no",
+            f"MAC {platform.virtual_router_mac}"
+            + (", and an address of each switch's own" if platform.own_gateway_addresses else ""),
+            qos.source,
+        )
+    return _table(
+        (
+            "platform",
+            "can pause priorities",
+            "CNP: DSCP",
+            "watchdog",
+            "guaranteed to a watched queue",
+            "lossless memory",
+            "names of VLANs",
+            "gateways that switches share",
+            "source",
+        ),
+        rows,
     )
 
 

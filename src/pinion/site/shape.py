@@ -14,14 +14,18 @@ from typing import Literal
 from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from pinion.site.errors import NEAR, Path, Report, listed
-from pinion.site.examples import example
+from pinion.site.edits import edit
+from pinion.site.errors import NEAR, Path, Report
+from pinion.site.examples import FREE, as_text, example, number
+from pinion.site.fixes import Edit, Fix, Put, listed, quoted, take_away, write
 from pinion.site.model import Network, Rack, Site, Switch
 from pinion.site.model_paths import bounds, homes, meaning, model_at
 from pinion.site.placeholders import placeholder
 from pinion.site.quantities import NotAQuantity
+from pinion.site.scalars import written as as_yaml
 from pinion.site.statement import DNS_LABEL, MAC_ADDRESS, NAME, DnsLabel, Name
 from pinion.site.tree import Entry, Mapping, Scalar, Sequence, entry_at, plain
+from pinion.site.wording import called, digits, found, home, inline, is_number, label
 
 #: Each round takes something out, and the model is this deep at most twice over.
 _ROUNDS = 24
@@ -83,7 +87,7 @@ class Shaped:
         self.dropped: set[Path] = set()
         self._data = plain(root)
         self._stated: dict[str, object] = {key: plain(entry.node) for key, entry in root.entries.items()}
-        report.position, report.silent = self.position, self.quiet
+        report.position, report.silent, report.edit = self.position, self.quiet, self.edit
         self.site: Site = self._read()
 
     # --- positions -----------------------------------------------------------------------------------------------------
@@ -108,6 +112,10 @@ class Shaped:
         if at_key or not isinstance(entry.node, Scalar):
             return entry.line, entry.column
         return entry.node.line, entry.node.column
+
+    def edit(self, put: Put, path: Path, texts: tuple[str, ...]) -> Edit | None:
+        """The change of the file's text that puts one of *texts* at *path*."""
+        return edit(self.root, put, self.written(path), texts)
 
     def faulty(self, path: Path) -> bool:
         """Whether the value at *path* has a problem already."""
@@ -136,6 +144,8 @@ class Shaped:
             for error in errors:
                 # Later rounds only meet what earlier ones made: a key that is missing because its value was taken out.
                 self._take(error, seen, first=turn == 0)
+                if self._report.full:  # nothing more would be told, so nothing need be mended for it
+                    return _Partial()
         return _Partial()
 
     def _take(self, error: ErrorDetails, seen: set[Path], *, first: bool) -> None:
@@ -167,7 +177,7 @@ class Shaped:
             return
         place = "the site file" if len(path) == 1 else f"'{path[-2]}'"
         said = meaning(path)
-        hint = f" ({_inline(said)})" if said else ""
+        hint = f" ({inline(said)})" if said else ""
         written = example(path, self._stated)
         self._report.on_key("SITE-002", path, key=path[-1], place=place, hint=hint, example=written)
 
@@ -191,18 +201,17 @@ class Shaped:
     # --- words ---------------------------------------------------------------------------------------------------------
 
     def _describe(self, error: ErrorDetails, path: Path, *, at_key: bool) -> None:
-        kind, context, key = error["type"], error.get("ctx", {}), _called(path)
+        kind, context, key = error["type"], error.get("ctx", {}), called(path)
         report = self._report
         if report.full:
             return
         if kind == "extra_forbidden":
             model = model_at(path[:-1])
             known = list(model.model_fields) if model is not None else []
-            home = None if self._meant(path) else _home(str(path[-1]))
-            hint = f"it belongs under '{home}'" if home is not None else report.hint(key, known)
-            report.on_key("SITE-001", path, key=key, hint=hint)
+            report.on_key("SITE-001", path, key=key, hint=self._unknown(path, known))
         elif kind == "value_error" and isinstance(quantity := context.get("error"), NotAQuantity):
-            report.on(_QUANTITY_CODES[quantity.kind], path, key=key, wrong=quantity.wrong, fix=quantity.fix)
+            fix = quantity.fix(example(path, self._stated))
+            report.on(_QUANTITY_CODES[quantity.kind], path, key=key, wrong=quantity.wrong, fix=fix)
         elif kind in {"enum", "literal_error"}:
             self._choice(error, path, at_key=at_key)
         elif kind == "string_pattern_mismatch":
@@ -210,19 +219,40 @@ class Shaped:
             code = {DNS_LABEL: "SITE-006", NAME: "SITE-007", MAC_ADDRESS: "HW-013"}.get(pattern, "SITE-021")
             value = key if at_key else error["input"]
             say = report.on_key if at_key else report.on
-            written = example(path, self._stated) if code == "SITE-021" else _label(str(value))
-            say(code, path, value=value, key=key, example=written)
+            say(code, path, value=value, key=key, example=self._form(code, path, str(value), at_key=at_key))
         elif kind in _BOUNDS:
-            code = "NET-002" if key == "vid" else "SITE-004"
-            report.on(code, path, key=key, value=error["input"], bounds=bounds(path))
+            limit = context["ge"] if kind == "greater_than_equal" else context["le"]
+            if key == "vid":
+                report.on("NET-002", path, value=error["input"], free=self._free_vid())
+            else:
+                report.on(
+                    "SITE-004", path, key=key, value=error["input"], bounds=bounds(path), example=number(path, limit)
+                )
         elif kind in {"too_short", "string_too_short"}:
             # A list whose only item was refused is not empty in the file.
             if not self._holds(path):
-                report.on_key("SITE-013", path, key=key)
+                report.on("SITE-013", path, key=key, example=example(path, self._stated))
         elif kind in {"string_too_long", "too_long"}:
             report.on("SITE-014", path, key=key, limit=context["max_length"])
         else:
             self._kind(error, path, at_key=at_key)
+
+    def _form(self, code: str, path: Path, value: str, *, at_key: bool) -> str:
+        """A text of the form that *value* should have: as near to it as can be, where it is nobody else's name."""
+        digits = re.sub(r"[^0-9A-Fa-f]", "", value)
+        if code == "HW-013" and len(digits) == 12:
+            return quoted(":".join(digits[at : at + 2] for at in range(0, 12, 2)).lower())
+        if at_key or (code in {"SITE-006", "SITE-007"} and str(path[-1]) in FREE):
+            return as_yaml(label(value))
+        return example(path, self._stated)
+
+    def _unknown(self, path: Path, known: list[str]) -> Fix:
+        """What to do about an unknown key."""
+        if (meant := self._meant(path)) is not None:
+            return self._report.hint(meant, [meant])
+        if (place := home(str(path[-1]))) is not None:
+            return Fix(f"it belongs under '{place}'")
+        return take_away(f"take it away; here go {listed(known)}")
 
     def _holds(self, path: Path) -> bool:
         """Whether something stands in the list or mapping at *path* of the file."""
@@ -243,9 +273,9 @@ class Shaped:
         if not at_key and not isinstance(value, str):
             self._wrong_kind(path, f"one of {listed(choices)}", value)
             return
-        (self._report.on_key if at_key else self._report.on)(
-            "SITE-005", path, value=value, key=key, hint=self._report.hint(value, choices)
-        )
+        beside = (self._mapping(path[:-1]) or {}) if at_key else ()
+        hint = self._report.hint(value, choices, beside)
+        (self._report.on_key if at_key else self._report.on)("SITE-005", path, value=value, key=key, hint=hint)
 
     def _kind(self, error: ErrorDetails, path: Path, *, at_key: bool) -> None:
         if at_key:
@@ -255,17 +285,18 @@ class Shaped:
 
     def _wrong_kind(self, path: Path, expected: str, value: object) -> None:
         good = example(path, self._stated)
-        fix = f"write {expected}, such as {good}"
-        if expected == "text" and _is_number(value):
+        fix = write(f"write {expected}, such as {{}}", good)
+        if expected == "text" and is_number(value):
             entry = self.entry(path)
             written = entry.node.text if entry is not None and isinstance(entry.node, Scalar) else str(value)
-            # What is a name of something else could be quoted and would still be no such name.
-            fix = f'put it in quotes: "{written}"'
+            fix = as_text(written, path, self._stated)
         elif expected in {"a whole number", "a number"} and isinstance(value, str):
-            fix = f"write {expected} without quotes or unit, such as {good}"
+            fix = write(f"write {expected} without quotes or unit, such as {{}}", digits(value, path) or good)
+        elif isinstance(path[-1], str) and path[-1] == "ports" and expected.startswith("a mapping"):
+            fix = Fix(f"write {expected}, such as {good}")
         elif expected == "a list" and isinstance(value, (str, int, float)):
-            fix = f"write a list: [{str(value).strip('[] ')}]"
-        self._report.on("SITE-003", path, key=_called(path), expected=expected, found=_found(value), fix=fix)
+            fix = write("write a list: {}", f"[{str(value).strip('[] ')}]")
+        self._report.on("SITE-003", path, key=called(path), expected=expected, found=found(value), fix=fix)
 
     # --- mending -------------------------------------------------------------------------------------------------------
 
@@ -304,15 +335,23 @@ class Shaped:
         parent, model = self._mapping(path[:-1]), model_at(path[:-1]) if path else None
         if parent is None or path in self._guessed:
             return False
-        networks = self._mapping(("networks",)) or {}
-        stated = (network.get("vid") for network in networks.values() if isinstance(network, dict))
-        taken = frozenset(vid for vid in stated if isinstance(vid, int))
-        value = placeholder(model.__name__ if model is not None else "", path, parent, taken)
+        value = placeholder(model.__name__ if model is not None else "", path, parent, self._vids())
         if value is None:
             return False
         parent[str(path[-1])] = value
         self._guessed.add(path)
         return True
+
+    def _vids(self) -> frozenset[int]:
+        """The VLAN identifiers of the site."""
+        networks = self._mapping(("networks",)) or {}
+        stated = (network.get("vid") for network in networks.values() if isinstance(network, dict))
+        return frozenset(vid for vid in stated if isinstance(vid, int))
+
+    def _free_vid(self) -> int:
+        """The lowest VLAN identifier from 101 on that no network has."""
+        taken = self._vids()
+        return min(set(range(101, 4095)) - taken, default=2)
 
     def _rename(self, path: Path, name: str) -> None:
         parent = self._mapping(path[:-1])
@@ -323,55 +362,7 @@ class Shaped:
         self._renamed[(*self.written(path[:-1]), name)] = str(path[-1])
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _home(key: str) -> str | None:
-    """Where the key *key* belongs, as a person says it; None where no model has it, or several have."""
-    found = homes().get(key, [])
-    return (
-        ".".join(step if step != "*" else "<name>" for step in map(str, found[0])) or "the top"
-        if len(found) == 1
-        else None
-    )
-
-
-def _called(path: Path) -> str:
-    """What messages call the value at *path*: its key, or the number of its item."""
-    if path and isinstance(path[-1], int) and len(path) > 1 and model_at(path[:-1]) is None and path[-2] != "nodes":
-        return f"{path[-2]}, item {path[-1] + 1}"
-    return str(path[-1]) if path else "the site file"
-
-
-def _label(text: str) -> str:
-    """A DNS label that resembles *text*."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:63].strip("-") or "name-1"
-
-
-def _inline(sentences: str) -> str:
-    """The first of some *sentences* as a part of another."""
-    first = sentences.split(". ")[0].rstrip(".")
-    return first[0].lower() + first[1:] if first[1:2].islower() or first[1:2] == " " else first
-
-
 def _harmless(name: str) -> str | None:
     """A good name to look at an entry under whose own name is not; None when there is none."""
-    found = _label(name)
+    found = label(name)
     return found if found != name else None
-
-
-def _found(value: object) -> str:
-    match value:
-        case bool():
-            return "a truth value"
-        case int() | float():
-            return "a number"
-        case str():
-            return "text"
-        case dict():
-            return "a mapping"
-        case list():
-            return "a list"
-        case _:
-            return "nothing"

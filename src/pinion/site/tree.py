@@ -11,8 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import re
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import yaml
 from yaml.events import (
@@ -27,24 +26,27 @@ from yaml.events import (
 )
 
 from pinion.site.encoding import decode
-from pinion.site.errors import Report
+from pinion.site.errors import Path, Report
+from pinion.site.fixes import Fix
+from pinion.site.scalars import Plain, meaning, trap
+from pinion.site.syntax import LOADER, report_syntax
+from pinion.site.traps import fixed, fixed_key
 
 #: A site file beyond this is not one: 5,000 nodes with serial numbers and MAC addresses have about 30,000 keys and values.
 MAXIMUM_VALUES = 200_000
 #: The deepest key of the model is at depth 5 (``pis.pi.nodes.1.port``).
 MAXIMUM_DEPTH = 12
 
-Plain = str | int | float | bool
-Path = tuple[str | int, ...]
-
 
 @dataclass(slots=True)
 class Node:
-    """A value and where it starts (both counted from 1). *faulty*: a problem has been reported already, so others keep quiet."""
+    """A value and where it stands (counted from 1). *faulty*: a problem has been reported already, so others keep quiet."""
 
     line: int
     column: int
     faulty: bool = False
+    #: Line and column behind it, as the parser says.
+    end: tuple[int, int] = (0, 0)
 
 
 @dataclass(slots=True)
@@ -62,6 +64,8 @@ class Entry:
     line: int
     column: int
     node: Node
+    #: Line and column behind the key; (0, 0) for an item of a list, which has none.
+    end: tuple[int, int] = (0, 0)
 
 
 @dataclass(slots=True)
@@ -71,6 +75,8 @@ class Mapping(Node):
     entries: dict[str, Entry] = field(default_factory=dict)
     #: A key stood here a second time.
     doubled: bool = False
+    #: In braces.
+    flow: bool = False
 
 
 @dataclass(slots=True)
@@ -78,6 +84,8 @@ class Sequence(Node):
     """A list."""
 
     items: list[Node] = field(default_factory=list)
+    #: In brackets.
+    flow: bool = False
 
 
 def plain(node: Node) -> object:
@@ -106,99 +114,7 @@ def entry_at(root: Node, path: Path) -> Entry | None:
     return found
 
 
-# --- what a plain (unquoted) scalar means ---------------------------------------------------------------------------------
-
-_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})$")
-_DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,17})\.[0-9]{1,17}$")
-#: What some readers of YAML take for something else than text, by the code of the problem.
-_TRAPS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("YAML-014", re.compile(r"(~|null|Null|NULL)?$")),
-    ("YAML-015", re.compile(r"(y|n|yes|no|on|off|true|false)$", re.IGNORECASE)),
-    (
-        "YAML-016",
-        re.compile(r"[-+]?(0o[0-7_]+|0x[0-9a-f_]+|0b[01_]+|[0-9][0-9_]*|[0-9][0-9_]*\.[0-9_]+)$", re.IGNORECASE),
-    ),
-    ("YAML-017", re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?$")),
-    ("YAML-018", re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt\s].*)?$")),
-    (
-        "YAML-019",
-        re.compile(r"[-+]?(\.inf|\.nan|\.[0-9_]+|[0-9][0-9_]*\.|([0-9][0-9_]*)?\.?[0-9]+e[-+]?[0-9]+)$", re.IGNORECASE),
-    ),
-)
-
-
-def _meaning(text: str) -> Plain | None:
-    """The value of a plain scalar that every reader of YAML takes alike and that is not text; None otherwise."""
-    if _WHOLE.match(text):
-        return int(text)
-    if _DECIMAL.match(text):
-        return float(text)
-    return {"true": True, "false": False}.get(text)
-
-
-def _trap(text: str) -> str | None:
-    """The code of the trap that the plain scalar *text* is, None when it is text to every reader."""
-    return next((code for code, pattern in _TRAPS if pattern.match(text)), None)
-
-
 # --- events to tree -------------------------------------------------------------------------------------------------------
-
-#: The C parser where PyYAML has it (all its wheels do): about 20 times as fast, the same events.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-#: What the parser says, and what a person should hear.
-_SYNTAX = (
-    (
-        "mapping values are not allowed",
-        "there is a ': ' where no key can be",
-        "put the text in quotes, or check the indentation of this line",
-    ),
-    (
-        "could not find expected ':'",
-        "a key has no ':' after it",
-        "write 'key: value'; a text over several lines needs quotes or '|'",
-    ),
-    (
-        "did not find expected key",
-        "the indentation or a closing quote does not fit",
-        "align this line with its neighbours; check quotes and commas",
-    ),
-    (
-        "did not find expected ',' or '}'",
-        "a '{' is not closed, or a ',' is missing",
-        "close it with '}', or put a ',' between the entries",
-    ),
-    (
-        "did not find expected ',' or ']'",
-        "a '[' is not closed, or a ',' is missing",
-        "close it with ']', or put a ',' between the entries",
-    ),
-    ("did not find expected '-' indicator", "the indentation of a list does not fit", "align all '-' of the list"),
-    ("found unexpected end of stream", "a quote is opened and never closed", "close the quote"),
-    (
-        "expected alphabetic or numeric character",
-        "a '*' or '&' begins the text, which means something else in YAML",
-        "put the text in quotes",
-    ),
-    ("cannot start any token", "this character cannot begin a value", "put the value in quotes"),
-    ("found character that cannot", "this character cannot begin a value", "put the value in quotes"),
-    (
-        "unknown escape character",
-        "a backslash in double quotes starts an unknown escape",
-        "use single quotes, or write two backslashes",
-    ),
-    ("did not find expected node content", "a value is missing here", "write the value, or take the key away"),
-    (
-        "block sequence entries are not allowed",
-        "a '-' stands where no list can be",
-        "put the list on its own lines below the key",
-    ),
-    (
-        "did not find expected <document start>",
-        "there is text after the end of the document",
-        "check the indentation of this line",
-    ),
-)
 
 
 class _StoppedError(Exception):
@@ -223,7 +139,7 @@ def parse(data: bytes, report: Report) -> Mapping | None:
     try:
         root = _Builder(report).build(text)
     except yaml.MarkedYAMLError as broken:
-        _report_syntax(broken, text, report)
+        report_syntax(broken, text, report)
         return None
     except yaml.YAMLError as broken:
         report.at("YAML-002", 1, 1, wrong=str(broken).splitlines()[0], fix="save the file as plain text in UTF-8")
@@ -240,65 +156,6 @@ def parse(data: bytes, report: Report) -> Mapping | None:
     return root
 
 
-#: What git and others leave in a file that could not be merged.
-_MERGE_MARKER = re.compile(r"^(<{7}|={7}|>{7}|\|{7})(?: .*)?$", re.MULTILINE)
-#: What begins somewhere and never ends is a mistake of the place where it begins.
-_BEGINS = ("expected ':'", "',' or '}'", "',' or ']'", "unexpected end of stream")
-
-
-def _report_syntax(broken: yaml.MarkedYAMLError, text: str, report: Report) -> None:
-    marker = _MERGE_MARKER.search(text)
-    if marker is not None:
-        line, fix = (
-            text.count("\n", 0, marker.start()) + 1,
-            "keep one of the two sides, and take the three marked lines out",
-        )
-        report.at("YAML-002", line, 1, wrong=f"'{marker[1]}' marks a merge that was not finished", fix=fix)
-        return
-    said = f"{broken.problem or ''} {broken.context or ''}"
-    opened = _open_quote(text, broken)
-    if opened is not None:
-        line, column, last = opened
-        wrong = f"a quote is opened here, and the next one stands in line {last}"
-        report.at("YAML-002", line, column, wrong=wrong, fix="close the quote at the end of the text that it begins")
-        return
-    mark = broken.problem_mark or broken.context_mark
-    begins = broken.context_mark
-    # On one line, what was begun is not what never ends: it is a ',' that is missing further on.
-    if begins is not None and any(part in said for part in _BEGINS) and (mark is None or begins.line != mark.line):
-        mark = begins
-    wrong, fix = next(
-        ((wrong, fix) for pattern, wrong, fix in _SYNTAX if pattern in said),
-        (
-            (broken.problem or broken.context or "it cannot be read").strip(),
-            "check quotes, brackets and indentation of this line and the one before",
-        ),
-    )
-    lines = text.splitlines()
-    shown = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
-    glued = re.fullmatch(r" *([A-Za-z_][A-Za-z0-9_-]*):([^ ].*)", shown)
-    item = re.fullmatch(r" *-([^ -].*)", shown)
-    if "expected ':'" in said and glued is not None:
-        wrong, fix = "there is no space after the ':' of a key", f"write {glued[1]}: {glued[2]}"
-    elif "expected ':'" in said and item is not None:
-        wrong, fix = "there is no space after the '-' of an item", f"write - {item[1]}"
-    report.at("YAML-002", mark.line + 1 if mark else 1, mark.column + 1 if mark else 1, wrong=wrong, fix=fix)
-
-
-def _open_quote(text: str, broken: yaml.MarkedYAMLError) -> tuple[int, int, int] | None:
-    """Where the last quoted text before the mistake begins, and in which line it ends, when these are two lines: its end was forgotten."""
-    found = None
-    with suppress(yaml.YAMLError):
-        for token in yaml.scan(text, Loader=_LOADER):
-            if broken.problem_mark is not None and token.start_mark.index >= broken.problem_mark.index:
-                break
-            if isinstance(token, yaml.ScalarToken) and token.style in {"'", '"'}:
-                found = token
-    if found is None or found.start_mark.line == found.end_mark.line:
-        return None
-    return found.start_mark.line + 1, found.start_mark.column + 1, found.end_mark.line + 1
-
-
 class _Builder:
     """Turns the parser's events into a tree, with a stack of its own so that no nesting can exhaust Python's."""
 
@@ -312,7 +169,7 @@ class _Builder:
 
     def build(self, text: str) -> Node | None:
         """The root of the first document; None when there is none."""
-        for event in yaml.parse(text, Loader=_LOADER):
+        for event in yaml.parse(text, Loader=LOADER):
             if self._report.full:
                 raise _StoppedError
             if isinstance(event, DocumentStartEvent):
@@ -326,6 +183,7 @@ class _Builder:
                 self._node(event)
             elif isinstance(event, CollectionEndEvent):
                 closed = self._stack.pop()
+                closed.node.end = _end(event)
                 self._place(closed.node)
         return self._root
 
@@ -335,7 +193,7 @@ class _Builder:
             self._anchors.add((event.anchor, line))
             self._report.at("YAML-008", line, column, self._path(), name=event.anchor)
         if isinstance(event, AliasEvent):
-            self._place(Scalar(line, column, faulty=True))
+            self._place(Scalar(line, column, faulty=True, end=_end(event)))
             return
         tag = getattr(event, "tag", None)
         if tag is not None:
@@ -344,16 +202,21 @@ class _Builder:
             if len(self._stack) >= MAXIMUM_DEPTH:
                 self._report.at("YAML-012", line, column, limit=MAXIMUM_DEPTH)
                 raise _StoppedError
-            node = Mapping(line, column) if isinstance(event, MappingStartEvent) else Sequence(line, column)
+            flow = bool(event.flow_style)
+            node: Mapping | Sequence = (
+                Mapping(line, column, flow=flow)
+                if isinstance(event, MappingStartEvent)
+                else Sequence(line, column, flow=flow)
+            )
             node.faulty = tag is not None or event.anchor is not None
             self._stack.append(_Frame(node))
         elif isinstance(event, ScalarEvent):
             self._place(self._scalar(event, line, column, tagged=tag is not None))
 
     def _scalar(self, event: ScalarEvent, line: int, column: int, *, tagged: bool) -> Scalar:
-        node = Scalar(line, column, faulty=tagged, value=event.value, text=event.value)
+        node = Scalar(line, column, faulty=tagged, end=_end(event), value=event.value, text=event.value)
         if any("\ud800" <= letter <= "\udfff" for letter in event.value):
-            self._report.at("YAML-006", line, column, character="a lone surrogate")
+            self._report.at("YAML-006", line, column, character="a lone surrogate", fix=Fix("delete it"))
             node.faulty, node.value, node.text = True, "", ""
         elif event.implicit[0] and not tagged and self._stack:
             self._plain(node)
@@ -361,30 +224,25 @@ class _Builder:
 
     def _plain(self, node: Scalar) -> None:
         """Give an unquoted scalar its meaning, or report the trap that it is."""
-        value, trap = _meaning(node.text), _trap(node.text)
+        value, code = meaning(node.text), trap(node.text)
         if self._is_key():
-            if (trap is not None and value is None) or isinstance(value, (bool, float)):
+            if (code is not None and value is None) or isinstance(value, (bool, float)):
                 self._report.at(
                     "YAML-013",
                     node.line,
                     node.column,
                     text=f"'{node.text}'",
-                    fix=f'put the key in quotes: "{node.text}"',
+                    fix=replace(fixed_key(node.text, self._path()[:-1]), span=(node.line, node.column, *node.end)),
                 )
                 # A word keeps its entry: it has one meaning, and what refers to it need not be told as missing.
                 node.faulty = re.fullmatch("[a-z]+", node.text) is None
         elif value is not None:
             node.value = value
-        elif trap is not None:
-            where = self._key_position() if trap == "YAML-014" else (node.line, node.column)
+        elif code is not None:
+            where = self._key_position() if code == "YAML-014" else (node.line, node.column)
+            path = self._path()
             name = self._stack[-1].name or "this item"
-            glued = re.fullmatch(r"(\w+) ([0-9]\S*)", name)
-            fix = (
-                f"write {glued[1]}: {glued[2]}"
-                if glued is not None
-                else "write the value behind it, or take the key away"
-            )
-            self._report.at(trap, *where, self._path(), text=node.text, key=name, fix=fix)
+            self._report.at(code, *where, path, text=node.text, key=name, fix=fixed(code, node.text, path))
             node.faulty = True
 
     def _is_key(self) -> bool:
@@ -422,7 +280,7 @@ class _Builder:
 
     def _key(self, frame: _Frame, node: Node) -> None:
         assert isinstance(frame.node, Mapping)
-        frame.key = Entry(node.line, node.column, node)
+        frame.key = Entry(node.line, node.column, node, node.end)
         frame.keep = False
         if not isinstance(node, Scalar):
             frame.name = "?"
@@ -447,3 +305,8 @@ class _Builder:
 def _mark(event: Event) -> tuple[int, int]:
     assert event.start_mark is not None
     return event.start_mark.line + 1, event.start_mark.column + 1
+
+
+def _end(event: Event) -> tuple[int, int]:
+    assert event.end_mark is not None
+    return event.end_mark.line + 1, event.end_mark.column + 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from unit.hosts.sites import DC, plan_of_file
+from unit.hosts.sites import DC, LAB, plan_of_file
 
 from pinion.bringup.stages import Stage, StageFailedError, run, stages
 from pinion.cli.up import up
@@ -65,3 +65,23 @@ def test_nodes_that_join_when_hosts_are_converged_get_an_update_after_it(
     assert " ".join(stage["stage"] for stage in json.loads(done.stdout)) == order
     update, *_, again, _ = real
     assert again.command == update.command
+
+
+def test_the_host_that_pods_fetch_their_model_from_lets_them_before_releases_are_awaited(tmp_path: Path) -> None:
+    made = stages(
+        plan_of_file(LAB), "lab", None, by="ansible", report=tmp_path / "report.html", endpoints=tmp_path / "endpoints"
+    )
+    assert [one.name for one in made][:4] == ["lab", "stack", "sources", "pulumi"]
+    said = list(made[2].command)
+    assert said[said.index("converge") :] == [
+        "converge", "lab", "--by", "ansible", "--limit", "mgmt-1", "--concern", "firewall", "--check-changed", "--json",
+    ]  # fmt: skip
+
+
+def test_a_model_from_elsewhere_needs_no_host_to_let_anybody(tmp_path: Path) -> None:
+    text = LAB.read_text(encoding="utf-8").replace("http://10.77.100.10:8090/", "https://models.example.org/")
+    site = tmp_path / "site.yml"
+    site.write_text(text, encoding="utf-8")
+    (tmp_path / "charts").symlink_to(LAB.parents[2] / "charts")
+    made = stages(plan_of_file(site), "lab", None, by="ansible", report=tmp_path / "report.html", endpoints=None)
+    assert [one.name for one in made] == ["lab", "pulumi", "hosts", "nodes", "verify"]

@@ -2,55 +2,31 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import unit.charts.rendering
+from unit.charts.rendering import CHARTS, HELM, helm, planned
 
 from pinion.lab.images.own import HELLO
-from pinion.lab.state import cache_root
-from pinion.plan import plan
-from pinion.site.loader import load
 
-REPOSITORY = Path(__file__).parents[3]
-CHART = REPOSITORY / "charts" / "hello"
-HELM = shutil.which("helm", path=str(cache_root() / "bin")) or shutil.which("helm")
+CHART = CHARTS / "hello"
 
 pytestmark = pytest.mark.skipif(HELM is None, reason="helm is not there: tools/obtain.py helm")
 
 
-def helm(*argv: str, values: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run helm with *values*."""
-    command = [str(HELM), *argv, *(["--values", "-"] if values is not None else [])]
-    return subprocess.run(command, input=json.dumps(values or {}), capture_output=True, text=True, check=False)
-
-
 def rendered(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The objects of the chart with *values*, by kind and name."""
-    done = helm("template", "hello", str(CHART), "--namespace", "edge", "--kube-version", "1.34.2", values=values)
-    assert done.returncode == 0, done.stderr
-    return {f"{item['kind']}/{item['metadata']['name']}": item for item in yaml.safe_load_all(done.stdout) if item}
-
-
-def planned() -> dict[str, Any]:
-    """The values that the plan of the lab gives."""
-    cluster = plan(load(REPOSITORY / "inventories" / "lab" / "site.yml")).cluster
-    assert cluster is not None
-    (release,) = (release for release in cluster.releases if release.chart == "hello")
-    return dict(release.values)
+    return unit.charts.rendering.rendered("hello", "hello", values)
 
 
 def test_lints_strictly() -> None:
-    done = helm("lint", "--strict", str(CHART), "--values", "-", values=planned())
+    done = helm("lint", "--strict", str(CHART), "--values", "-", values=planned("hello"))
     assert done.returncode == 0, done.stdout
 
 
 def test_says_what_the_plan_says() -> None:
-    values = planned()
+    values = planned("hello")
     objects = rendered(values)
     assert set(objects) == {
         "Deployment/hello", "Service/hello", "NetworkPolicy/hello", "Pod/hello-answers", "NetworkPolicy/hello-answers",

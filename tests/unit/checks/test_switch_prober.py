@@ -164,7 +164,7 @@ def test_what_is_not_ours_is_listed_and_fails_nothing(plan: Plan, switch: Memory
     switch.edit(mapped(46, 1))
     assert failed(proved(plan, switch)) == {}
     left = proved(plan, switch)["rest.configuration"].left
-    assert left == ("VLAN 400 (guest)", "qos map dscp 46 to traffic-class 1")
+    assert left == ("VLAN 400 (guest)", "DSCP 46 to traffic class 1")
     assert [name for name, finding in findings.items() if finding.left] == ["rest.configuration"]
 
 

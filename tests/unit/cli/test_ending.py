@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import pty
+import resource
 import signal
 import subprocess
 import sys
@@ -207,6 +208,40 @@ def test_a_terminal_that_knows_few_letters(tmp_path: Path) -> None:
     assert "P\\u0159íbram \\ud83c\\udf0b" in done.stdout
     told = json.loads(run("site", "check", str(site), "--json", letters="ascii").stdout)
     assert any("Příbram 🌋" in problem["message"] for problem in told["problems"])
+
+
+def test_a_locale_without_letters_beyond_ascii(tmp_path: Path) -> None:
+    """As on a bare machine: Python asks the locale itself, and nothing turns UTF-8 on."""
+    site = tmp_path / "site.yml"
+    site.write_text("version: 1\nsite: Příbram 🌋\n", encoding="utf-8")
+    bare = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHON"))}
+    environment = {**bare, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [*PINION, "site", "check", str(site)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert b"P\\u0159\\u00edbram \\ud83c\\udf0b" in done.stdout
+    told = json.loads(
+        subprocess.run([*command, "--json"], cwd=ROOT, env=environment, capture_output=True, check=False).stdout
+    )
+    assert any("Příbram 🌋" in problem["message"] for problem in told["problems"])
+
+
+# --- what takes too long ----------------------------------------------------------------------------------------------
+
+
+def test_two_million_nodes_are_refused_at_once(tmp_path: Path) -> None:
+    """Twenty groups of 100,000 nodes each, in less processor time than one of them takes to be planned."""
+    group = "{numbers: 1-100000, board: raspberry-pi-5-8gb, rack: r12, network: edge-inference, range: pis, ports: tor-1 Ethernet1-8}"
+    text = (ROOT / "inventories" / "dc-rack-12" / "site.yml").read_text(encoding="utf-8")
+    site = tmp_path / "site.yml"
+    groups = "".join(f"  many-{number}: {group}\n" for number in range(20))
+    site.write_text(text.replace("\npis:\n", f"\npis:\n{groups}", 1), encoding="utf-8")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = run("site", "check", str(site))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "SITE-024" in done.stdout
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 10
 
 
 # --- what a terminal would obey ---------------------------------------------------------------------------------------

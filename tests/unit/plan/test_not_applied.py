@@ -17,17 +17,15 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from pydantic import ValidationError
+from unit.plan.effects import effects
 from unit.plan.leaves import changed, leaves, stated
 
 from pinion.checks.claims import checks
 from pinion.checks.model import Finding, judge
 from pinion.cli import main
-from pinion.drivers.netbox import device_record, site_records, vlan_record
 from pinion.lab.cluster.control_plane import files
 from pinion.lab.cluster.credentials import ClusterCredentials
 from pinion.plan import Plan, plan
-from pinion.plan.rollout import waves
-from pinion.render.switch import eos_config
 from pinion.site import catalog
 from pinion.site.loader import not_applied, read
 from pinion.site.model import Site
@@ -63,24 +61,6 @@ def sites() -> tuple[dict[str, Any], ...]:
     }
     del other["site_ca"]
     return every, {**every, "concerns": other}
-
-
-def effects(planned: Plan) -> tuple[object, ...]:
-    """All that the plan renders or proves: what `infra/`, the host runs, `pinion verify` and `pinion identity` take from it."""
-    cluster = planned.cluster
-    return (
-        [(switch.model_dump(), eos_config(switch)) for switch in planned.switches],
-        [host.model_dump() for host in planned.hosts],
-        site_records(planned),
-        [vlan_record(planned, vlan.name) for vlan in planned.vlans],
-        [device_record(planned, device.name) for device in planned.devices],
-        (cluster.server, cluster.control_plane, cluster.nodes, cluster.namespaces, cluster.releases)
-        if cluster
-        else None,
-        checks(planned),
-        waves(planned.hosts, planned.rollout),
-        planned.authority,
-    )
 
 
 @cache

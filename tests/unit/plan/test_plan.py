@@ -24,7 +24,8 @@ from pinion.plan import Plan, plan
 from pinion.plan.diff import differences
 from pinion.plan.leaving import behind, ports, staying
 from pinion.plan.model import Concern, DeviceKind, HostFile
-from pinion.render.switch import eos_config
+from pinion.plan.switch_state import switch_state
+from pinion.render.eos import eos_config
 from pinion.site.model import Site
 
 ROOT = Path(__file__).parents[3]
@@ -230,7 +231,7 @@ def test_a_node_that_leaves_shuts_its_port_and_is_no_host_and_no_node_of_the_clu
     shut = next(one for one in planned(after).switches[0].ports if one.name == port)
     assert (shut.enabled, shut.access_vlan, shut.description) == (False, None, "pi-03 eth0, decommissioned")
     assert f"interface {port}\n   description pi-03 eth0, decommissioned\n   shutdown\n" in eos_config(
-        planned(after).switches[0]
+        switch_state(planned(after).switches[0])
     )
 
 

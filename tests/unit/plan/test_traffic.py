@@ -13,8 +13,9 @@ from unit.hosts.sites import DC, LAB, with_pfc
 
 from pinion.plan import Plan, plan
 from pinion.plan.concerns.nic_tuning import CONFIG_FILE
+from pinion.plan.switch_state import switch_state
 from pinion.plan.traffic import LOSSLESS_PROFILE, whole_shares
-from pinion.render.switch import eos_config
+from pinion.render.eos import eos_config
 from pinion.site.model import Delivery, Site
 
 
@@ -56,7 +57,7 @@ def test_a_switch_pauses_what_the_nics_pause_and_nothing_else(path: Any) -> None
     lossless = {one.dscp >> 3 for one in compiled.traffic_classes if one.applied is Delivery.LOSSLESS}
     assert bool(lossless) == (path == DC)
     for switch in compiled.switches:
-        assert ("priority-flow-control" in eos_config(switch)) == bool(lossless)
+        assert ("priority-flow-control" in eos_config(switch_state(switch))) == bool(lossless)
         assert switch.qos is not None
         assert {number for profile in switch.qos.profiles for number in profile.no_drop} == lossless
     for host in compiled.hosts:
@@ -76,7 +77,7 @@ def test_without_nic_tuning_no_nic_pauses_so_no_switch_does() -> None:
     found = changed(concerns={})
     assert [one.applied for one in found.traffic_classes] == [Delivery.LOSSY] * 3
     for switch in found.switches:
-        assert "priority-flow-control" not in eos_config(switch)
+        assert "priority-flow-control" not in eos_config(switch_state(switch))
 
 
 def test_only_ports_whose_other_end_pauses_are_lossless() -> None:
@@ -103,8 +104,8 @@ def test_each_class_has_its_queue_by_the_platforms_own_map() -> None:
 def test_a_site_without_classes_leaves_queues_as_they_are() -> None:
     for switch in changed(traffic_classes={}).switches:
         assert switch.qos is None
-        assert "qos" not in eos_config(switch)
-        assert "service-profile" not in eos_config(switch)
+        assert "qos" not in eos_config(switch_state(switch))
+        assert "service-profile" not in eos_config(switch_state(switch))
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=3))

@@ -20,6 +20,7 @@ from pinion.drivers.switch import (
     SwitchUnreachableError,
     VlanState,
 )
+from pinion.drivers.switch.eos_qos_parser import DEFAULTS
 from pinion.drivers.switch.qos import canonical
 from pinion.plan import plan
 from pinion.plan.model import SwitchPlan
@@ -126,8 +127,8 @@ def test_another_share_is_two_lines_of_the_preview(
         "+      bandwidth percent 65",
     ]
     client.update(SWITCH_CONFIG, "tor-1", "tor-1", old_inputs=inputs, olds=outputs, news=news)
-    assert switch.state.qos == canonical(other.qos)
-    assert switch.state.qos != canonical(switch_plan.qos)
+    assert switch.state.qos == canonical(other.qos, DEFAULTS)
+    assert switch.state.qos != canonical(switch_plan.qos, DEFAULTS)
 
 
 def test_create_configures_and_a_second_look_finds_nothing(

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from unit.drivers.switch.plans import small_plan, switch_plans
 
 from pinion.drivers.switch.eos_parser import parse_vids
-from pinion.plan.fabric import VIRTUAL_ROUTER_MAC
-from pinion.plan.model import PortMode, Svi, SwitchPort
-from pinion.render.switch import eos_config, vid_ranges
+from pinion.plan.model import PortMode, Svi, SwitchPort, vid_ranges
+from pinion.plan.switch_state import switch_state
+from pinion.render.eos import eos_config
+
+VIRTUAL_ROUTER_MAC = "00:1c:73:00:00:99"
 
 
 def _block(text: str, header: str) -> list[str]:
@@ -34,7 +36,7 @@ def test_no_vlan_at_all_is_said() -> None:
 
 
 def test_an_access_port_a_trunk_and_an_unused_port() -> None:
-    text = eos_config(small_plan())
+    text = eos_config(switch_state(small_plan()))
     assert _block(text, "interface Ethernet1") == ["description pis pi 1 eth0", "switchport access vlan 101"]
     assert _block(text, "interface Ethernet3") == [
         "description tor-2 Ethernet3",
@@ -48,14 +50,14 @@ def test_a_port_with_an_mtu() -> None:
     port = SwitchPort(
         name="Ethernet1", description="", enabled=True, mode=PortMode.ACCESS, access_vlan=7, mtu=9000, origin="x"
     )
-    assert _block(eos_config(small_plan(ports=(port,))), "interface Ethernet1") == [
+    assert _block(eos_config(switch_state(small_plan(ports=(port,)))), "interface Ethernet1") == [
         "l2 mtu 9000",
         "switchport access vlan 7",
     ]
 
 
 def test_a_switch_of_its_own_has_its_own_gateway_addresses() -> None:
-    text = eos_config(small_plan())
+    text = eos_config(switch_state(small_plan()))
     assert _block(text, "interface Vlan101") == ["mtu 1500", "ip address 10.77.101.1/24"]
     assert "ip routing" in text.splitlines()
     assert "virtual-router" not in text
@@ -67,7 +69,7 @@ def test_a_pair_shares_its_gateways() -> None:
         Svi(vid=101, address="10.0.0.1/24", virtual=True, mtu=9000),
         Svi(vid=101, address="10.0.1.1/24", virtual=True, mtu=9000),
     )
-    text = eos_config(small_plan(svis=svis, virtual_router_mac=VIRTUAL_ROUTER_MAC))
+    text = eos_config(switch_state(small_plan(svis=svis, virtual_router_mac=VIRTUAL_ROUTER_MAC)))
     assert _block(text, "interface Vlan101") == [
         "mtu 9000",
         "ip address virtual 10.0.0.1/24",
@@ -80,7 +82,7 @@ def test_a_pair_shares_its_gateways() -> None:
 
 
 def test_without_gateways_nothing_is_routed() -> None:
-    assert "routing" not in eos_config(small_plan(svis=()))
+    assert "routing" not in eos_config(switch_state(small_plan(svis=())))
 
 
 @given(switch_plans())
@@ -100,13 +102,13 @@ def test_nothing_outside_the_scope_is_ever_written(plan: object) -> None:
         "management ssh",
         "!",
     )
-    for line in eos_config(plan).splitlines():  # type: ignore[arg-type]
+    for line in eos_config(switch_state(plan)).splitlines():  # type: ignore[arg-type]
         assert line.startswith(("   ", *allowed)), line
         assert line == line.rstrip()
 
 
 def test_who_may_open_ssh_is_said_for_both_families_and_of_management_ssh_nothing_else() -> None:
-    text = eos_config(small_plan(ssh_sources=("10.77.99.0/24", "10.77.100.10/32")))
+    text = eos_config(switch_state(small_plan(ssh_sources=("10.77.99.0/24", "10.77.100.10/32"))))
     assert _block(text, "ip access-list standard pinion-ssh") == [
         "10 permit 10.77.99.0/24",
         "20 permit host 10.77.100.10",
@@ -114,4 +116,4 @@ def test_who_may_open_ssh_is_said_for_both_families_and_of_management_ssh_nothin
     ]
     assert _block(text, "ipv6 access-list standard pinion-ssh") == ["10 deny any"], "else it would be open"
     assert _block(text, "management ssh") == ["ip access-group pinion-ssh in", "ipv6 access-group pinion-ssh in"]
-    assert "ssh" not in eos_config(small_plan())
+    assert "ssh" not in eos_config(switch_state(small_plan()))

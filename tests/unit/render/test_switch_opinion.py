@@ -10,7 +10,8 @@ from unit.hosts.sites import DC, LAB
 
 from pinion.plan import plan
 from pinion.plan.model import QosMap, QosProfile, QosQueue, SwitchPlan, SwitchQos
-from pinion.render.switch import eos_config
+from pinion.plan.switch_state import switch_state
+from pinion.render.eos import eos_config
 from pinion.site.loader import load
 
 SWITCHES = [switch for site in (DC, LAB) for switch in plan(load(site)).switches]
@@ -106,7 +107,10 @@ def about_classes(text: str) -> list[str]:
 def test_arista_renders_the_same_lines(switch: SwitchPlan) -> None:
     checked = validate_structured_config(structured(switch))
     assert checked.validated_data is not None, checked.validation_result.violations
-    theirs, ours = about_classes(get_device_config(checked.validated_data)), about_classes(eos_config(switch))
+    theirs, ours = (
+        about_classes(get_device_config(checked.validated_data)),
+        about_classes(eos_config(switch_state(switch))),
+    )
     assert len(ours) > 30
     assert sorted(ours) == sorted(theirs), "in an order of their own, which within a profile is ours"
     profiles = [[line for line in lines if line.startswith((" ", "qos profile"))] for lines in (ours, theirs)]

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from site_fixes import refusals
 
-from pinion.site.loader import read
+from pinion.site.loader import Problem, read
 
 ROOT = Path(__file__).resolve().parents[3]
 SITES = {
@@ -68,3 +69,12 @@ def test_a_bad_site_is_told_as_what_it_is(bad: BadSite) -> None:
     assert tuple(problem.code for problem in problems) == bad.codes, said
     assert set(bad.places) <= {(problem.line, problem.column) for problem in problems}, said
     assert (site is None) == bool(bad.codes), said
+
+
+@pytest.mark.parametrize("bad", [each for each in bad_sites() if each.codes], ids=lambda bad: bad.name)
+def test_a_fix_of_a_bad_site_is_accepted_or_says_why_it_is_none(bad: BadSite) -> None:
+    def problems(text: str) -> tuple[Problem, ...]:
+        return read(text.encode(), "site.yml", charts=ROOT / "charts")[1]
+
+    wrong = list(refusals(bad.text, problems(bad.text), problems))
+    assert not wrong, "\n".join(wrong)

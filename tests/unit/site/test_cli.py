@@ -50,7 +50,16 @@ def test_check_as_json() -> None:
     said = json.loads(result.output)
     assert said["ok"] is False
     assert len(said["problems"]) == 12
-    assert set(said["problems"][0]) == {"code", "file", "line", "column", "key", "message", "fix"}
+    places = {"code", "file", "line", "column", "key"}
+    assert set(said["problems"][0]) == {*places, "message", "fix", "replacement", "choice"}
+    (host_bits,) = (problem for problem in said["problems"] if problem["code"] == "NET-008")
+    assert host_bits["replacement"] == {
+        "line": host_bits["line"],
+        "column": host_bits["column"],
+        "end_line": host_bits["line"],
+        "end_column": host_bits["column"] + len("10.9.100.1/24"),
+        "texts": ["10.9.100.0/24"],
+    }
     assert json.loads(run("check", "lab", "--json").output)["ok"] is True
     assert [each["ok"] for each in json.loads(run("check", "lab", str(TWELVE), "--json").output)] == [True, False]
 

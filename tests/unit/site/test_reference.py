@@ -12,7 +12,8 @@ import yaml
 
 from pinion.plan import plan
 from pinion.site import schema, starter
-from pinion.site.errors import catalogue, shown
+from pinion.site.errors import catalogue
+from pinion.site.fixes import shown
 from pinion.site.loader import load, read
 from pinion.site.reference import stale
 
@@ -76,7 +77,15 @@ def test_codes_are_well_formed_and_messages_their_own() -> None:
     assert len(titles) == len(set(titles))
     for kind in kinds.values():
         assert not kind.wrong.endswith("."), kind.code
-        assert not kind.fix.endswith("."), kind.code
+        assert not kind.fix.words.endswith("."), kind.code
+
+
+def test_a_fix_whose_text_may_be_missing_still_makes_sense() -> None:
+    """What rules look for and may not find stands in brackets, which go with it; without, the reason is there."""
+    for kind in catalogue().values():
+        if kind.fix.text is not None and "{free}" in kind.fix.text:
+            assert "{free}" not in kind.fix.bare, kind.code
+            assert kind.choice, kind.code
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The files that tell switches and NICs what to do with traffic classes: as the plan renders them, or from a folder.
 
-In a folder a switch's configuration is ``switches/NAME.cfg``, and a host's files stand below ``hosts/NAME`` as on the host.
+In a folder a switch's configuration is ``switches/NAME.cfg`` (EOS) or ``switches/NAME.yaml`` (NVUE), and a host's files stand below
+``hosts/NAME`` as on the host.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pinion.drivers.switch.dialects import dialect
 from pinion.plan.concerns import nic_tuning
-from pinion.plan.model import Plan
-from pinion.render.switch import eos_config
+from pinion.plan.model import Plan, SwitchPlan
+from pinion.plan.switch_state import switch_state
 
 #: Where a NIC's name and MTU at boot are, below a host's folder.
 LINKS = "etc/systemd/network"
@@ -26,9 +28,9 @@ class Artefact:
     text: str
 
 
-def switch_path(name: str) -> str:
-    """Where the configuration of the switch *name* is."""
-    return f"switches/{name}.cfg"
+def switch_path(switch: SwitchPlan) -> str:
+    """Where the configuration of *switch* is."""
+    return f"switches/{switch.name}{dialect(switch).suffix}"
 
 
 def host_path(name: str, file: str) -> str:
@@ -38,7 +40,7 @@ def host_path(name: str, file: str) -> str:
 
 def rendered(plan: Plan) -> tuple[Artefact, ...]:
     """All files of *plan* that have a part in the traffic classes."""
-    found = [Artefact(switch_path(switch.name), eos_config(switch)) for switch in plan.switches]
+    found = [Artefact(switch_path(switch), dialect(switch).write(switch_state(switch))) for switch in plan.switches]
     for host in plan.hosts:
         concern = host.concerns.get(nic_tuning.NAME)
         for file in concern.files if concern is not None else ():

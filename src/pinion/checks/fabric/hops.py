@@ -120,7 +120,7 @@ class _Way:
         )
 
     def _switch(self, role: str, name: str, port: str) -> Hop:
-        said: SaidSwitch = self.said.switches[name]
+        said = self.said.switches.get(name, SaidSwitch(name))
         box = Box.of(self.site, self.catalog, name)
         interface = next(one for one in self.plan.device(name).interfaces if one.name == port)
         hop = Hop(traffic_class=self.name, place=f"{role} {name}", port=port, dscp=self.dscp)
@@ -150,4 +150,4 @@ def _ecn(queue: SaidQueue | None) -> str | None:
     if queue is None or queue.ecn is None:
         return None
     ecn = queue.ecn.value
-    return f"{ecn.minimum}-{ecn.maximum} kB, {ecn.probability} %"
+    return f"{ecn.minimum:g}-{ecn.maximum:g} kB, {ecn.probability} %"

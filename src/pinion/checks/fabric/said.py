@@ -28,16 +28,17 @@ class Said(Generic[V]):
 
 @dataclass(slots=True)
 class SaidEcn:
-    """Thresholds in kB, probability in percent."""
+    """Thresholds in kB, probability in percent; *lines* are where these three stand, where each has a line of its own."""
 
-    minimum: int
-    maximum: int
+    minimum: float
+    maximum: float
     probability: int
+    lines: tuple[int, int, int] | None = None
 
 
 @dataclass(slots=True)
 class SaidQueue:
-    """One transmit queue of a profile. *strict*: it says no `no priority`."""
+    """One transmit queue of a profile. *strict*: it is served before those with a share."""
 
     number: Said[int]
     strict: bool = True
@@ -54,18 +55,20 @@ class SaidProfile:
     trust: Said[str] | None = None
     pfc: Said[bool] | None = None
     watchdog: Said[bool] | None = None
+    cable: Said[int] | None = None
     no_drop: list[Said[int]] = field(default_factory=list)
     queues: dict[int, SaidQueue] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class SaidPort:
-    """A front port."""
+    """A front port. *trunk_lines* are where its VLANs stand, where each has a line of its own."""
 
     name: Said[str]
     shut: bool = False
     access_vlan: Said[int] | None = None
     trunk_vlans: Said[frozenset[int]] | None = None
+    trunk_lines: dict[int, int] = field(default_factory=dict)
     mtu: Said[int] | None = None
     profile: Said[str] | None = None
 
@@ -74,16 +77,20 @@ class SaidPort:
 class SaidSwitch:
     """A switch. *maps* are by what they map (``dscp``, ``tx-queue``, ``cos``) and the value; *timers* in ms by their word.
 
-    *odd* are what is wrong with single lines.
+    *sources* are the lines of what a map maps, where that is not the line of what it leads to. *lossless* and *lossy* are the percentages
+    of packet memory. *odd* are what is wrong with single lines.
     """
 
     file: str
     maps: dict[tuple[str, int], Said[int]] = field(default_factory=dict)
+    sources: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     profiles: dict[str, SaidProfile] = field(default_factory=dict)
     ports: dict[str, SaidPort] = field(default_factory=dict)
     gateways: dict[int, Said[int]] = field(default_factory=dict)
     timers: dict[str, Said[int]] = field(default_factory=dict)
     action: Said[str] | None = None
+    lossless: list[Said[int]] = field(default_factory=list)
+    lossy: list[Said[int]] = field(default_factory=list)
     odd: list[Said[str]] = field(default_factory=list)
 
 

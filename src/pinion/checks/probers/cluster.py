@@ -7,17 +7,30 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pinion.checks.model import AS_THE_CHART_SAYS, Check, ClusterProbe, Finding, HttpProbe, ReleaseProbe, judge, not_run
-from pinion.checks.probers import Prober
+from pinion.checks.model import (
+    AS_THE_CHART_SAYS,
+    Check,
+    ClusterProbe,
+    Finding,
+    HttpProbe,
+    InferenceProbe,
+    PodsProbe,
+    ReleaseProbe,
+    judge,
+    not_run,
+)
+from pinion.checks.probers import Prober, inference
 from pinion.drivers.cluster import ClusterError, ClusterReader
 from pinion.plan.model import Plan
 
+_KINDS = ClusterProbe | HttpProbe | ReleaseProbe | PodsProbe | InferenceProbe
+
 
 def cluster_prober(kubeconfig: Path) -> Prober:
-    """A prober for ClusterProbe, HttpProbe and ReleaseProbe; every object is read once."""
+    """A prober for whatever is asked of the API server; every object is read once."""
 
     def prober(plan: Plan, checks: Sequence[Check]) -> list[Finding]:  # noqa: ARG001  (the Prober signature)
-        mine = [check for check in checks if isinstance(check.probe, ClusterProbe | HttpProbe | ReleaseProbe)]
+        mine = [check for check in checks if isinstance(check.probe, _KINDS)]
         if not mine:
             return []
         try:
@@ -36,7 +49,11 @@ def _one(
     started = time.monotonic()
     probe = check.probe
     try:
-        if isinstance(probe, HttpProbe):
+        if isinstance(probe, InferenceProbe):
+            return inference.probe(reader, check, probe)
+        if isinstance(probe, PodsProbe):
+            found = placed(reader.pods(probe.namespace, probe.release), probe.nodes)
+        elif isinstance(probe, HttpProbe):
             found = str(reader.http_status(probe.namespace, probe.service, probe.port, probe.path))
         elif isinstance(probe, ReleaseProbe):
             said = reader.release_drift(probe.namespace, probe.name)
@@ -53,6 +70,22 @@ def _one(
     return judge(check, found, time.monotonic() - started)
 
 
+def placed(pods: Sequence[Mapping[str, Any]], nodes: Sequence[str]) -> str:
+    """How many of *pods* are ready on one of *nodes*, and beside it each that is neither on its way out nor that."""
+    good, others = 0, []
+    for pod in pods:
+        metadata, node = pod["metadata"], (pod.get("spec") or {}).get("nodeName")
+        if metadata.get("deletionTimestamp"):
+            continue
+        if fact(pod, "ready") == "True" and node in nodes:
+            good += 1
+        else:
+            others.append(
+                f"{metadata['name']} on {node or 'no node'} is {'not ' * (fact(pod, 'ready') != 'True')}ready"
+            )
+    return "; ".join([str(good), *sorted(others)])
+
+
 def fact(held: Mapping[str, Any] | None, asked: str) -> str:
     """One fact of an object in the phrase that the claim expects; ``absent`` when the object or the fact is not there."""
     if held is None:
@@ -63,6 +96,9 @@ def fact(held: Mapping[str, Any] | None, asked: str) -> str:
     if word == "ready":
         conditions = (held.get("status") or {}).get("conditions") or ()
         return next((condition["status"] for condition in conditions if condition["type"] == "Ready"), "absent")
+    if word in ("synced", "health"):
+        found = (held.get("status") or {}).get("sync" if word == "synced" else "health") or {}
+        return str(found.get("status", "absent"))
     if word == "label":
         return str((held["metadata"].get("labels") or {}).get(key, "absent"))
     taints = (held.get("spec") or {}).get("taints") or ()

@@ -156,16 +156,18 @@ class ClusterClient:
         except ClusterConflictError:  # another object of that name
             return False
 
-    def proxied(self, namespace: str, service: str, port: int, path: str) -> int:
-        """The status that *service* answers *path* with, through the API server's proxy. A service without endpoints: 503."""
+    def proxied(
+        self, namespace: str, service: str, port: int, path: str, body: Json | None = None
+    ) -> tuple[int, bytes]:
+        """Status and body of what *service* answers to *path*, through the API server's proxy; *body* is posted. Without endpoints: 503."""
         url = f"/api/v1/namespaces/{namespace}/services/{service}:{port}/proxy{path}"
         try:
-            status, _, _ = self._once("GET", url, (), None, _JSON)
+            status, answer, _ = self._once("GET" if body is None else "POST", url, (), body, _JSON)
         except HTTPError as error:
             raise ClusterUnreachableError(f"{self.server}: service {namespace}/{service}: {_reason(error)}") from None
         if status == HTTPStatus.UNAUTHORIZED:
             raise ClusterDeniedError(f"{self.server}: the credentials of the kubeconfig are not accepted (401)")
-        return status
+        return status, answer
 
     def log(self, namespace: str, pod: str, container: str, *, lines: int, previous: bool = False) -> str:
         """The last *lines* that a container wrote, or that the one before its last start did. Asked once: its kubelet may be out of reach.

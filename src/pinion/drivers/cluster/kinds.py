@@ -35,6 +35,7 @@ KINDS: dict[tuple[str, str], ObjectKind] = {
         ObjectKind("v1", "Secret", "secrets", namespaced=True),
         ObjectKind("v1", "Service", "services", namespaced=True),
         ObjectKind("v1", "Pod", "pods", namespaced=True),
+        ObjectKind("v1", "Event", "events", namespaced=True),
         ObjectKind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", namespaced=True),
         ObjectKind("apps/v1", "Deployment", "deployments", namespaced=True),
         ObjectKind("apps/v1", "DaemonSet", "daemonsets", namespaced=True),
@@ -43,6 +44,9 @@ KINDS: dict[tuple[str, str], ObjectKind] = {
         ObjectKind("batch/v1", "CronJob", "cronjobs", namespaced=True),
         ObjectKind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", namespaced=True),
         ObjectKind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", namespaced=True),
+        ObjectKind("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "kustomizations", namespaced=True),
+        ObjectKind("helm.toolkit.fluxcd.io/v2", "HelmRelease", "helmreleases", namespaced=True),
+        ObjectKind("argoproj.io/v1alpha1", "Application", "applications", namespaced=True),
         ObjectKind("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", namespaced=True),
     )
 }

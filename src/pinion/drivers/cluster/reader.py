@@ -47,4 +47,16 @@ class ClusterReader:
 
         A service without a ready endpoint is answered by the API server itself, with 503. Raises `ClusterError` when it cannot be asked.
         """
-        return self._client.proxied(namespace, service, port, path)
+        status, _ = self._client.proxied(namespace, service, port, path)
+        return status
+
+    def answer(self, namespace: str, service: str, port: int, path: str, body: Json | None = None) -> tuple[int, bytes]:
+        """Status and body of what *service* answers to *path*; *body* is posted, which needs the right to create `services/proxy`.
+
+        Goes as `http_status` does. Raises `ClusterError` when it cannot be asked.
+        """
+        return self._client.proxied(namespace, service, port, path, body)
+
+    def pods(self, namespace: str, release: str) -> Sequence[Json]:
+        """The pods of the Helm release called *release*; `ClusterError` when they cannot be read."""
+        return self._client.list(kind_of("Pod"), namespace, f"app.kubernetes.io/instance={release}")

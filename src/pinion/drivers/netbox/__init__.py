@@ -1,4 +1,9 @@
-"""The NetBox driver: sites, VLANs and devices as units, on NetBox 4.6 and 4.7. The only user of pynetbox."""
+"""The NetBox driver: sites, VLANs and devices as units, on NetBox 4.6 and 4.7. The only user of pynetbox.
+
+Read it the way the data takes: `kinds.table` (what a record is to us), `wanted` (what the plan asks for), `server` (NetBox's API),
+`found` (what NetBox has), `compared` (which record is the wanted one, and what differs), `written` (what is made, changed and removed;
+`written.run` is the one algorithm), `driver` (many callers, one run), `results` and `errors` (what these get).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,6 @@ from pinion.drivers.netbox.errors import (
 from pinion.drivers.netbox.results import (
     Applied,
     Change,
-    Conflict,
     Deleted,
     Left,
     Observed,
@@ -37,7 +41,7 @@ from pinion.drivers.netbox.wanted.records import (
 )
 
 __all__ = [
-    "Applied", "CableTo", "Change", "Conflict", "Deleted", "DeniedError", "DeviceRecord", "DeviceType", "ExistsError",
+    "Applied", "CableTo", "Change", "Deleted", "DeniedError", "DeviceRecord", "DeviceType", "ExistsError",
     "Interface", "IpRange", "Left", "MissingError", "Named", "NetBoxDriver", "NetBoxError", "Observed", "Prefix", "Rack",
     "RefusedError", "ServerFacts", "SiteRecords", "StaleError", "UnitDiff", "UnitDriver", "UnreachableError", "VlanRecord",
     "device_record", "site_records", "vlan_record",

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Generic
+from typing import Generic, Unpack
 
 from pinion.drivers.netbox.batching import Batcher
 from pinion.drivers.netbox.compared.batch import Batch, Unit
@@ -24,6 +24,7 @@ from pinion.drivers.netbox.kinds import KINDS
 from pinion.drivers.netbox.kinds.marks import unit_words
 from pinion.drivers.netbox.results import Applied, Deleted, Observed, ServerFacts, UnitDiff
 from pinion.drivers.netbox.server.http_store import HttpStore
+from pinion.drivers.netbox.server.session import Settings
 from pinion.drivers.netbox.server.store import RecordStore
 from pinion.drivers.netbox.wanted.records import D, DeviceRecord, SiteRecords, VlanRecord
 from pinion.drivers.netbox.wanted.units import DEVICE_UNIT, SITE_UNIT, VLAN_UNIT, UnitType
@@ -33,28 +34,17 @@ from pinion.drivers.netbox.written.run import Run
 
 
 class NetBoxDriver:
-    """The driver on a NetBox server.
+    """The driver on a NetBox server; *url*, *token* and *settings*: see `HttpStore`.
 
-    *url*, *token*, *ca_file*, *allow_plain_http*: see `HttpStore`. Seconds: *connect_timeout*,
-    *read_timeout*, *total_time* (one request with its repetitions), *window* (how long a call waits for others), *fresh* (how long a
-    listing of a site may answer further reads; 0: every batch asks anew). Sends nothing by itself.
+    Seconds: *window* (how long a call waits for others), *fresh* (how long a listing of a site may answer further reads; 0: every batch
+    asks anew). Sends nothing by itself.
     """
 
     def __init__(
-        self, url: str, token: str, *, ca_file: str | None = None, connect_timeout: float = 5.0, read_timeout: float = 60.0,
-        total_time: float = 120.0, window: float = 0.02, fresh: float = 0.0,
-        allow_plain_http: bool = False,
-    ) -> None:  # fmt: skip
-        store = HttpStore(
-            url,
-            token,
-            ca_file=ca_file,
-            connect_timeout=connect_timeout,
-            read_timeout=read_timeout,
-            total_time=total_time,
-            allow_plain_http=allow_plain_http,
-        )
-        self._set_up(store, window, fresh, total_time)
+        self, url: str, token: str, *, window: float = 0.02, fresh: float = 0.0, **settings: Unpack[Settings]
+    ) -> None:
+        store = HttpStore(url, token, **settings)
+        self._set_up(store, window, fresh, store.total_time)
 
     @classmethod
     def on(

@@ -62,27 +62,27 @@ class StaleError(NetBoxError):
     """Somebody changed the object each time that we were about to."""
 
 
-class BulkRefusedError(Exception):
+class BulkRefusedError(NetBoxError):
     """A list was refused as a whole and nothing was written. *reasons* by position in the request, as far as NetBox names them.
 
     Never leaves the driver: it becomes one error for each object.
     """
 
-    def __init__(self, detail: str, reasons: Mapping[int, str], url: str, status: int) -> None:
-        self.detail = detail
+    def __init__(self, reason: str, reasons: Mapping[int, str], url: str, status: int) -> None:
         self.reasons = dict(reasons)
-        self.url = url
         self.status = status
-        super().__init__(detail, self.reasons, url, status)
+        super().__init__("a list", reason, url)
 
 
-class ChangedError(Exception):
+class ChangedError(NetBoxError):
     """The world is not as we saw it (412, unknown id, a lost race, a deadlock): look again, then decide again.
 
-    Never leaves the driver.
+    Never leaves the driver: where there is no time to look again it becomes a `StaleError`.
     """
 
     def __init__(self, reason: str, url: str) -> None:
-        self.reason = reason
-        self.url = url
-        super().__init__(reason, url)
+        super().__init__("a list", reason, url)
+
+    def about(self, object: str, url: str | None = None) -> NetBoxError:  # noqa: A002 - as above
+        """See `NetBoxError.about`."""
+        return StaleError(object, self.reason, url or self.url)

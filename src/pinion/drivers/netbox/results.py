@@ -8,6 +8,7 @@ from typing import Generic, Literal, TypeAlias
 
 from pydantic import JsonValue
 
+from pinion.drivers.netbox.errors import ExistsError
 from pinion.drivers.netbox.wanted.records import D
 
 Owner: TypeAlias = Literal["created", "adopted", "foreign"]
@@ -24,15 +25,6 @@ class Change:
     after: JsonValue
     object: str
     url: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """Something that exists already and is not ours to change."""
-
-    object: str
-    url: str | None
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +51,14 @@ class Observed(Generic[D]):
 
 @dataclass(frozen=True, slots=True)
 class UnitDiff:
-    """What `apply` would do. *exists*: the unit's main object is there. *renamed*: it is another unit's until now, named in words."""
+    """What `apply` would do. *exists*: the unit's main object is there. *conflicts*: what is there and not ours to change.
+
+    *renamed*: it is another unit's until now, named in words.
+    """
 
     exists: bool
     changes: tuple[Change, ...]
-    conflicts: tuple[Conflict, ...]
+    conflicts: tuple[ExistsError, ...]
     renamed: str | None = None
 
     @property

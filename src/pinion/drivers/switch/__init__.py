@@ -21,7 +21,7 @@ from pinion.drivers.switch.errors import (
     SwitchUnreachableError,
 )
 from pinion.drivers.switch.protocol import SwitchDriver
-from pinion.drivers.switch.state import PortState, SviState, SwitchState, VlanState
+from pinion.plan.model import PortState, SviState, SwitchState, VlanState
 
 __all__ = [
     "Change",
@@ -47,10 +47,19 @@ __all__ = [
 ]
 
 
-def open_driver(system: Literal["eos"], name: str, access: SwitchAccess) -> SwitchDriver:
-    """The driver of the switch system *system* (`SwitchPlan.driver`) for the switch *name*. Does not connect yet."""
+def open_driver(system: Literal["eos", "cumulus"], name: str, access: SwitchAccess) -> SwitchDriver:
+    """The driver of the switch system *system* (`SwitchPlan.driver`) for the switch *name*. Does not connect yet.
+
+    Raises `SwitchError` for a system that Pinion writes files for and does not log in to.
+    """
     match system:
         case "eos":
             from pinion.drivers.switch.eos import EosDriver
 
             return EosDriver(name, access)
+        case "cumulus":
+            raise SwitchError(
+                name,
+                "Pinion does not log in to Cumulus Linux yet",
+                hint="`pinion fabric write` has the file for `nv config patch`; `pinion fabric check --from` checks what is there",
+            )

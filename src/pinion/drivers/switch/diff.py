@@ -1,8 +1,10 @@
 """What must change on a switch so that it holds a plan: typed, in the words of the site file, and as configuration lines. Pure.
 
+The one comparison: `pinion verify`, the preview, `up` and `pinion fabric check` all ask it.
+
 Scope:
 
-* **Ports** (``interface EthernetN``) are ours entirely: one that the plan does not know is shut, a line without a word of ours is drift.
+* **Ports** are ours entirely: one that the plan does not know is shut, a line without a word of ours is drift.
 * **VLANs and gateways** are ours when this plan or the former one lists the VLAN. Others are foreign: reported in `left`, never touched.
 * **SSH**: the access list `SSH_LIST` of each family, and that SSH asks it. A list of somebody's stays asked where the plan has none.
 * **Traffic classes**: what `pinion.drivers.switch.qos` says is ours.
@@ -16,20 +18,21 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
+from pinion.drivers.switch.dialects import dialect
 from pinion.drivers.switch.lines import config_lines
 from pinion.drivers.switch.qos import expected_qos, foreign_qos, qos_differences
-from pinion.drivers.switch.state import (
+from pinion.drivers.switch.state import wanted
+from pinion.plan.model import (
     DEFAULT_VLAN,
     PortState,
     SshGuard,
     SviState,
+    SwitchPlan,
     SwitchState,
     VlanState,
     port_order,
-    wanted,
+    vid_ranges,
 )
-from pinion.plan.model import SwitchPlan
-from pinion.render.switch import access_word, vid_ranges
 
 
 class Change(BaseModel):
@@ -120,10 +123,11 @@ def compare(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None = 
         changes.append(
             Change(path=("saved",), subject="start-up configuration", field="", old="out of date", new="saved")
         )
+    write = dialect(want).write
     return SwitchDiff(
         switch=want.name,
         changes=tuple(changes),
-        lines=tuple(config_lines(state, target)),
+        lines=tuple(config_lines(write(state), write(target))) if changes else (),
         left=foreign(state, want, previous),
     )
 
@@ -168,16 +172,16 @@ def foreign(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None) -
     found = [
         f"VLAN {vlan.vid}" + (f" ({vlan.name})" if vlan.name else "") for vlan in state.vlans if vlan.vid not in ours
     ]
-    found += [f"interface Vlan{svi.vid}" for svi in state.svis if svi.vid not in ours]
+    found += [f"gateway of VLAN {svi.vid}" for svi in state.svis if svi.vid not in ours]
     if state.ip_routing and not target.ip_routing:
-        found.append("ip routing")
+        found.append("IPv4 routing")
     if state.ipv6_routing and not target.ipv6_routing:
-        found.append("ipv6 unicast-routing")
+        found.append("IPv6 routing")
     if state.virtual_router_mac and target.virtual_router_mac is None:
-        found.append(f"ip virtual-router mac-address {state.virtual_router_mac}")
+        found.append(f"MAC address of shared gateways {state.virtual_router_mac}")
     for word, has, needs in _guards(state, target):
         if has.asked is not None and not has.ours and needs.asked is None:
-            found.append(f"management ssh: {word} access-group {has.asked} in")
+            found.append(f"SSH over {word} asks access list {has.asked}")
     return (*found, *foreign_qos(state.qos, want, previous))
 
 
@@ -199,7 +203,7 @@ def expected(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None) 
         virtual_router_mac=target.virtual_router_mac or state.virtual_router_mac,
         ssh_ipv4=_expected_guard(state.ssh_ipv4, target.ssh_ipv4),
         ssh_ipv6=_expected_guard(state.ssh_ipv6, target.ssh_ipv6),
-        qos=expected_qos(state.qos, want, previous),
+        qos=expected_qos(state.qos, want, previous, dialect(want).defaults),
     )
 
 
@@ -210,9 +214,9 @@ def _expected_guard(has: SshGuard, target: SshGuard) -> SshGuard:
 
 
 def _guards(state: SwitchState, target: SwitchState) -> Iterator[tuple[str, SshGuard, SshGuard]]:
-    """By family, as EOS calls it: what is held, and what should be."""
-    yield access_word(False), state.ssh_ipv4, target.ssh_ipv4
-    yield access_word(True), state.ssh_ipv6, target.ssh_ipv6
+    """By family: what is held, and what should be."""
+    yield "IPv4", state.ssh_ipv4, target.ssh_ipv4
+    yield "IPv6", state.ssh_ipv6, target.ssh_ipv6
 
 
 # --- changes in words -------------------------------------------------------------------------------------------------
@@ -337,14 +341,15 @@ def _global_changes(state: SwitchState, target: SwitchState) -> Iterator[Change]
         )
         for key, field, held, wanted_ in fields:
             if held != wanted_:
-                subject = f"SSH to the switch, {word}"
+                subject = f"SSH to the switch over {word}"
                 yield Change(path=("ssh", word, key), subject=subject, field=field, old=held, new=wanted_)
 
 
 def _qos_changes(
     state: SwitchState, target: SwitchState, want: SwitchPlan, previous: SwitchPlan | None
 ) -> Iterator[Change]:
-    for path, subject, field, old, new in qos_differences(state.qos, target.qos, want, previous):
+    defaults = dialect(want).defaults
+    for path, subject, field, old, new in qos_differences(state.qos, target.qos, want, previous, defaults):
         yield Change(path=("qos", *path), subject=subject, field=field, old=old, new=new)
 
 

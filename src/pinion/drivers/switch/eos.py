@@ -37,8 +37,7 @@ from pinion.drivers.switch.errors import (
 )
 from pinion.drivers.switch.lock import locked, owner
 from pinion.drivers.switch.replacement import eos_commands
-from pinion.drivers.switch.state import SwitchState
-from pinion.plan.model import SwitchPlan
+from pinion.plan.model import SwitchPlan, SwitchState
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from ipaddress import ip_interface, ip_network
 
 from pinion.drivers.switch.eos_qos_parser import QosReader
-from pinion.drivers.switch.state import (
+from pinion.plan.model import (
     DEFAULT_MTU,
     DEFAULT_VLAN,
+    SSH_LIST,
     Mode,
     PortState,
     SshGuard,
@@ -23,7 +24,6 @@ from pinion.drivers.switch.state import (
     ordered_addresses,
     port_order,
 )
-from pinion.render.switch import SSH_LIST
 
 _ETHERNET = re.compile(r"interface (Ethernet\d+(?:/\d+)*)")
 _SVI = re.compile(r"interface Vlan(\d+)")

@@ -9,9 +9,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pinion.drivers.switch.qos import canonical
+from pinion.drivers.switch.qos import QosDefaults, canonical
 from pinion.plan.model import EcnMarking, MapTarget, PauseWatchdog, QosMap, QosProfile, QosQueue, SwitchQos
 
+#: EOS User Manual, "Quality of Service".
+DEFAULTS = QosDefaults(traffic_classes=(1, 0, 2, 3, 4, 5, 6, 7), strict=True)
 _MAP = re.compile(r"qos map (dscp|traffic-class) (\d+(?:[ ,-]\d+)*) to (traffic-class|tx-queue|cos) (\d+)")
 _PROFILE = re.compile(r"qos profile (\S+)")
 _QUEUE = re.compile(r"(?:uc-)?tx-queue (\d+)")
@@ -58,7 +60,8 @@ class QosReader:
     def read(self) -> SwitchQos:
         """What the lines said, in its canonical form."""
         return canonical(
-            SwitchQos(maps=tuple(self.maps), profiles=tuple(self.profiles.values()), watchdog=self.watchdog)
+            SwitchQos(maps=tuple(self.maps), profiles=tuple(self.profiles.values()), watchdog=self.watchdog),
+            DEFAULTS,
         )
 
     def _map(self, match: re.Match[str]) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from pinion.drivers.switch.diff import SwitchDiff
-from pinion.drivers.switch.state import SwitchState
-from pinion.plan.model import SwitchPlan
+from pinion.plan.model import SwitchPlan, SwitchState
 
 
 class SwitchDriver(Protocol):

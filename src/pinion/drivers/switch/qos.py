@@ -1,4 +1,4 @@
-"""The traffic classes of a switch in a canonical form, and what differs between what it holds and what it should. Pure.
+"""The traffic classes of a switch in a canonical form, and what differs between what it holds and what it should. Pure; knows no system.
 
 Ours are the entries of maps that this plan or the former one names, the profiles whose names begin with `OURS`, and the watchdog's timers
 where the plan states them. Everything else is foreign: told, never touched.
@@ -7,36 +7,50 @@ where the plan states them. Everything else is foreign: told, never touched.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from pinion.plan.model import PauseWatchdog, QosMap, QosProfile, QosQueue, SwitchPlan, SwitchQos
-from pinion.render.switch_qos import map_line, profile_header, profile_lines, queue_lines, watchdog_lines
 
 #: How the names of our profiles begin.
 OURS = "pinion-"
-#: EOS: the traffic class of a packet by its priority (802.1p, or DSCP / 8) unless told (EOS User Manual, "Quality of Service").
-TRAFFIC_CLASSES = (1, 0, 2, 3, 4, 5, 6, 7)
 _ORDER = ("traffic-class", "tx-queue", "cos")
 
 
-def default_entry(entry: QosMap) -> QosMap:
-    """What EOS maps the source of *entry* to unless told."""
+@dataclass(frozen=True, slots=True)
+class QosDefaults:
+    """What a switch system does unless told. *traffic_classes* has the traffic class of the packets of each priority (DSCP / 8), 0 to 7.
+
+    *strict*: a queue that is told nothing is served before those with a share; else it has no turn.
+    """
+
+    traffic_classes: tuple[int, ...]
+    strict: bool
+
+
+def default_entry(entry: QosMap, defaults: QosDefaults) -> QosMap:
+    """What a switch with these *defaults* maps the source of *entry* to unless told."""
     if entry.target == "traffic-class":
-        to = TRAFFIC_CLASSES[entry.source >> 3]
+        to = defaults.traffic_classes[entry.source >> 3]
     elif entry.target == "cos":
-        to = TRAFFIC_CLASSES.index(entry.source)
+        to = defaults.traffic_classes.index(entry.source)
     else:
         to = entry.source
     return QosMap(target=entry.target, source=entry.source, to=to)
 
 
-def canonical(qos: SwitchQos | None) -> SwitchQos:
-    """*qos* as a switch shows it: without entries and queues that are as they would be anyway, in order, and without origins."""
+def canonical(qos: SwitchQos | None, defaults: QosDefaults) -> SwitchQos:
+    """*qos* as a switch with these *defaults* shows it: in order, without origins and what would be so anyway."""
     if qos is None:
         return SwitchQos()
     return SwitchQos(
-        maps=ordered_maps(entry for entry in qos.maps if entry.to != default_entry(entry).to),
-        profiles=tuple(sorted(map(_canonical_profile, qos.profiles), key=lambda profile: profile.name)),
+        maps=ordered_maps(entry for entry in qos.maps if entry.to != default_entry(entry, defaults).to),
+        profiles=tuple(
+            sorted(
+                (_canonical_profile(profile, defaults) for profile in qos.profiles), key=lambda profile: profile.name
+            )
+        ),
         watchdog=None if qos.watchdog == PauseWatchdog() else qos.watchdog,
+        lossless_percent=qos.lossless_percent,
     )
 
 
@@ -46,8 +60,8 @@ def ordered_maps(entries: Iterable[QosMap]) -> tuple[QosMap, ...]:
     return tuple(sorted(latest.values(), key=lambda entry: (_ORDER.index(entry.target), entry.source)))
 
 
-def _canonical_profile(profile: QosProfile) -> QosProfile:
-    queues = (queue for queue in profile.queues if queue != QosQueue(queue=queue.queue))
+def _canonical_profile(profile: QosProfile, defaults: QosDefaults) -> QosProfile:
+    queues = (queue for queue in profile.queues if not defaults.strict or queue != QosQueue(queue=queue.queue))
     return profile.model_copy(
         update={
             "no_drop": tuple(sorted(set(profile.no_drop))),
@@ -65,9 +79,9 @@ def owned_maps(want: SwitchPlan, previous: SwitchPlan | None) -> dict[tuple[str,
     return {entry.key: entry for known in plans if known.qos is not None for entry in known.qos.maps}
 
 
-def expected_qos(state: SwitchQos, want: SwitchPlan, previous: SwitchPlan | None) -> SwitchQos:
+def expected_qos(state: SwitchQos, want: SwitchPlan, previous: SwitchPlan | None, defaults: QosDefaults) -> SwitchQos:
     """What the switch will hold: the plan's, and of *state* what is foreign."""
-    target, ours = canonical(want.qos), owned_maps(want, previous)
+    target, ours = canonical(want.qos, defaults), owned_maps(want, previous)
     return SwitchQos(
         maps=ordered_maps((*target.maps, *(entry for entry in state.maps if entry.key not in ours))),
         profiles=tuple(
@@ -76,23 +90,29 @@ def expected_qos(state: SwitchQos, want: SwitchPlan, previous: SwitchPlan | None
                 key=lambda profile: profile.name,
             )
         ),
-        watchdog=target.watchdog if _owns_watchdog(want, previous) else state.watchdog,
+        watchdog=target.watchdog if _owns(want, previous, "watchdog") else state.watchdog,
+        lossless_percent=target.lossless_percent
+        if _owns(want, previous, "lossless_percent")
+        else state.lossless_percent,
     )
 
 
-def _owns_watchdog(want: SwitchPlan, previous: SwitchPlan | None) -> bool:
-    return any(
-        known.qos is not None and known.qos.watchdog is not None for known in (want, previous) if known is not None
-    )
+def _owns(want: SwitchPlan, previous: SwitchPlan | None, field: str) -> bool:
+    """Whether the plan or the former one states *field* of `SwitchQos`."""
+    return any(getattr(known.qos, field, None) is not None for known in (want, previous) if known is not None)
 
 
 def foreign_qos(state: SwitchQos, want: SwitchPlan, previous: SwitchPlan | None) -> Iterator[str]:
-    """What is on the switch and not ours, as configuration lines."""
+    """What is on the switch and not ours, in words."""
     ours = owned_maps(want, previous)
-    yield from (map_line(entry) for entry in state.maps if entry.key not in ours)
-    yield from (profile_header(profile.name) for profile in state.profiles if not profile.name.startswith(OURS))
-    if state.watchdog is not None and not _owns_watchdog(want, previous):
-        yield from watchdog_lines(state.watchdog)
+    yield from (
+        f"{_source(entry)} to {_TARGETS[entry.target]} {entry.to}" for entry in state.maps if entry.key not in ours
+    )
+    yield from (f"QoS profile {profile.name}" for profile in state.profiles if not profile.name.startswith(OURS))
+    if state.watchdog is not None and not _owns(want, previous, "watchdog"):
+        yield f"PFC watchdog: {_watchdog_shown(state.watchdog)}"
+    if state.lossless_percent is not None and not _owns(want, previous, "lossless_percent"):
+        yield f"lossless packet memory: {state.lossless_percent} %"
 
 
 # --- differences ----------------------------------------------------------------------------------------------------------
@@ -102,32 +122,45 @@ Difference = tuple[tuple[str, ...], str, str, str | None, str | None]
 
 
 def qos_differences(
-    has: SwitchQos, needs: SwitchQos, want: SwitchPlan, previous: SwitchPlan | None
+    has: SwitchQos, needs: SwitchQos, want: SwitchPlan, previous: SwitchPlan | None, defaults: QosDefaults
 ) -> Iterator[Difference]:
     """How *has* differs from *needs*, both canonical, in words; *want* and *previous* say what the site file calls it."""
-    yield from _map_differences(has, needs, owned_maps(want, previous))
+    yield from _map_differences(has, needs, owned_maps(want, previous), defaults)
     names = sorted({profile.name for profile in (*has.profiles, *needs.profiles)})
     for name in names:
-        yield from _profile_differences(name, has.profile(name), needs.profile(name))
+        yield from _profile_differences(name, has.profile(name), needs.profile(name), defaults)
     held, wanted = _watchdog_shown(has.watchdog), _watchdog_shown(needs.watchdog)
     if held != wanted:
         yield ("watchdog",), "PFC watchdog", "timers", held, wanted
+    held, wanted = _percent(has.lossless_percent), _percent(needs.lossless_percent)
+    if held != wanted:
+        yield ("lossless_percent",), "lossless packet memory", "share", held, wanted
 
 
-def _map_differences(has: SwitchQos, needs: SwitchQos, ours: dict[tuple[str, int], QosMap]) -> Iterator[Difference]:
+def _map_differences(
+    has: SwitchQos, needs: SwitchQos, ours: dict[tuple[str, int], QosMap], defaults: QosDefaults
+) -> Iterator[Difference]:
     held, wanted = ({entry.key: entry for entry in qos.maps} for qos in (has, needs))
     for entry in ordered_maps((*has.maps, *needs.maps)):
-        default = default_entry(entry)
+        default = default_entry(entry, defaults)
         old, new = held.get(entry.key, default).to, wanted.get(entry.key, default).to
         if old != new:
-            kind = "DSCP" if entry.target == "traffic-class" else "traffic class"
             origin = ours[entry.key].origin if entry.key in ours else ""
-            subject = f"{kind} {entry.source}" + (f" ({origin})" if origin else "")
-            field = {"traffic-class": "traffic class", "tx-queue": "queue", "cos": "802.1p priority"}[entry.target]
-            yield ("maps", entry.target, str(entry.source)), subject, field, str(old), str(new)
+            subject = _source(entry) + (f" ({origin})" if origin else "")
+            yield ("maps", entry.target, str(entry.source)), subject, _TARGETS[entry.target], str(old), str(new)
 
 
-def _profile_differences(name: str, has: QosProfile | None, needs: QosProfile | None) -> Iterator[Difference]:
+_TARGETS = {"traffic-class": "traffic class", "tx-queue": "queue", "cos": "802.1p priority"}
+
+
+def _source(entry: QosMap) -> str:
+    """What *entry* maps."""
+    return f"{'DSCP' if entry.target == 'traffic-class' else 'traffic class'} {entry.source}"
+
+
+def _profile_differences(
+    name: str, has: QosProfile | None, needs: QosProfile | None, defaults: QosDefaults
+) -> Iterator[Difference]:
     path, subject = ("profiles", name), f"QoS profile {name}"
     if has is None or needs is None:
         shown = [None if profile is None else _profile_shown(profile) for profile in (has, needs)]
@@ -139,6 +172,7 @@ def _profile_differences(name: str, has: QosProfile | None, needs: QosProfile | 
         ("pfc", "PFC", "on" if has.pfc else "off", "on" if needs.pfc else "off"),
         ("no_drop", "priorities paused", _numbers(has.no_drop), _numbers(needs.no_drop)),
         ("watchdog", "PFC watchdog", "on" if has.watchdog else "off", "on" if needs.watchdog else "off"),
+        ("cable_metres", "cable, metres", str(has.cable_metres or "default"), str(needs.cable_metres or "default")),
         ("other", "other lines", _joined(has.other), _joined(needs.other)),
     )
     for key, field, old, new in fields:
@@ -146,26 +180,47 @@ def _profile_differences(name: str, has: QosProfile | None, needs: QosProfile | 
             yield (*path, key), subject, field, old, new
     held, wanted = ({queue.queue: queue for queue in profile.queues} for profile in (has, needs))
     for number in sorted({*held, *wanted}):
-        queues = [known.get(number, QosQueue(queue=number)) for known in (held, wanted)]
-        if queues[0] != queues[1]:
-            yield (*path, str(number)), subject, f"queue {number}", _queue_shown(queues[0]), _queue_shown(queues[1])
+        untold = QosQueue(queue=number) if defaults.strict else None
+        old, new = (_queue_shown(known.get(number, untold)) for known in (held, wanted))
+        if old != new:
+            yield (*path, str(number)), subject, f"queue {number}", old, new
 
 
 def _profile_shown(profile: QosProfile) -> str:
-    queues = (f"queue {queue.queue} {_queue_shown(queue)}" for queue in profile.queues)
-    return "; ".join((*profile_lines(profile), *queues))
+    told = [f"trust {profile.trust}"] if profile.trust is not None else []
+    told += ["PFC on"] if profile.pfc else []
+    told += [f"priorities paused {_numbers(profile.no_drop)}"] if profile.no_drop else []
+    told += ["PFC watchdog on"] if profile.watchdog else []
+    told += [*profile.other, *(f"queue {queue.queue} {_queue_shown(queue)}" for queue in profile.queues)]
+    return "; ".join(told)
 
 
-def _queue_shown(queue: QosQueue) -> str:
-    return ", ".join(queue_lines(queue)) or "priority strict"
+def _queue_shown(queue: QosQueue | None) -> str:
+    if queue is None:
+        return "no turn"
+    told = ["served first" if queue.share is None else f"share {queue.share} %"]
+    told += [f"guaranteed {queue.guaranteed} %"] if queue.guaranteed is not None else []
+    if queue.ecn is not None:
+        ecn = queue.ecn
+        told.append(f"ECN from {ecn.minimum_kbytes} to {ecn.maximum_kbytes} kB with {ecn.probability} %")
+    return ", ".join([*told, *queue.other])
 
 
 def _watchdog_shown(watchdog: PauseWatchdog | None) -> str | None:
-    """Its lines without the words that all of them begin with."""
     if watchdog is None:
         return None
-    words = "priority-flow-control pause watchdog "
-    return ", ".join(line.removeprefix(words).removeprefix("default ") for line in watchdog_lines(watchdog))
+    times = (
+        ("timeout", watchdog.timeout_ms),
+        ("polling", watchdog.polling_ms),
+        ("recovery", watchdog.recovery_ms),
+    )
+    told = [f"{word} {milliseconds} ms" for word, milliseconds in times if milliseconds]
+    told += [f"action {watchdog.action}"] if watchdog.action is not None else []
+    return ", ".join([*told, *watchdog.other])
+
+
+def _percent(percent: int | None) -> str | None:
+    return None if percent is None else f"{percent} %"
 
 
 def _numbers(numbers: tuple[int, ...]) -> str:
@@ -174,20 +229,3 @@ def _numbers(numbers: tuple[int, ...]) -> str:
 
 def _joined(lines: tuple[str, ...]) -> str | None:
     return "; ".join(lines) or None
-
-
-# --- commands -------------------------------------------------------------------------------------------------------------
-
-
-def profiles_to_remove(state: SwitchQos) -> Iterator[str]:
-    """Our profiles away, whatever they hold; the plan's are put in anew."""
-    yield from (f"no {profile_header(profile.name)}" for profile in state.profiles if profile.name.startswith(OURS))
-
-
-def map_defaults(state: SwitchQos, want: SwitchPlan, previous: SwitchPlan | None) -> Iterator[str]:
-    """The commands that put entries of ours which the plan no longer has back to the switch's own."""
-    planned = {entry.key for entry in want.qos.maps} if want.qos is not None else set()
-    ours = owned_maps(want, previous)
-    yield from (
-        map_line(default_entry(entry)) for entry in state.maps if entry.key in ours and entry.key not in planned
-    )

@@ -5,12 +5,14 @@ Inside a session this costs nothing: the switch applies only what differs at the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pinion.drivers.switch.diff import owned_vids
-from pinion.drivers.switch.qos import expected_qos, map_defaults, profiles_to_remove
-from pinion.drivers.switch.state import SwitchState, port_order
-from pinion.plan.model import SwitchPlan
-from pinion.render.switch import SSH_LIST, access_word, eos_config
-from pinion.render.switch_qos import watchdog_removal
+from pinion.drivers.switch.eos_qos_parser import DEFAULTS
+from pinion.drivers.switch.qos import OURS, default_entry, expected_qos, owned_maps
+from pinion.plan.model import SSH_LIST, PauseWatchdog, SwitchPlan, SwitchQos, SwitchState, port_order
+from pinion.plan.switch_state import switch_state
+from pinion.render.eos import eos_config
 
 
 def eos_commands(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None = None) -> list[str]:
@@ -23,28 +25,41 @@ def eos_commands(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | No
         *(f"no interface Vlan{svi.vid}" for svi in state.svis if svi.vid in ours),
         *(f"no vlan {vlan.vid}" for vlan in state.vlans if vlan.vid in ours),
         *(f"default interface {name}" for name in (*sorted(planned, key=port_order), *strangers)),
-        *profiles_to_remove(state.qos),  # after the ports that take them
-        *map_defaults(state.qos, want, previous),
+        # after the ports that take them
+        *(f"no qos profile {profile.name}" for profile in state.qos.profiles if profile.name.startswith(OURS)),
+        *_map_defaults(state, want, previous),
         *_without_watchdog(state, want, previous),
-        *(line.strip() for line in eos_config(want).splitlines() if line.strip() not in {"", "!"}),
+        *_lines(switch_state(want)),
         *(line for name in strangers for line in (f"interface {name}", "shutdown")),
     ]
 
 
-def _without_watchdog(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None) -> list[str]:
+def _lines(state: SwitchState) -> Iterator[str]:
+    yield from (line.strip() for line in eos_config(state).splitlines() if line.strip() not in {"", "!"})
+
+
+def _map_defaults(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None) -> Iterator[str]:
+    """Entries of ours which the plan no longer has back to the switch's own."""
+    planned = {entry.key for entry in want.qos.maps} if want.qos is not None else set()
+    ours = owned_maps(want, previous)
+    gone = (entry for entry in state.qos.maps if entry.key in ours and entry.key not in planned)
+    yield from _lines(SwitchState(qos=SwitchQos(maps=tuple(default_entry(entry, DEFAULTS) for entry in gone))))
+
+
+def _without_watchdog(state: SwitchState, want: SwitchPlan, previous: SwitchPlan | None) -> Iterator[str]:
     """What the switch holds of the watchdog's timers away, where they are ours: the plan's are put in anew."""
-    if state.qos.watchdog is None or expected_qos(state.qos, want, previous).watchdog == state.qos.watchdog:
-        return []
-    return list(watchdog_removal(state.qos.watchdog))
+    held: PauseWatchdog | None = state.qos.watchdog
+    if held is None or expected_qos(state.qos, want, previous, DEFAULTS).watchdog == held:
+        return
+    for line in _lines(SwitchState(qos=SwitchQos(watchdog=held))):
+        # a timer goes by its name, whatever its value
+        yield f"no {line if line in held.other else line.rpartition(' ')[0]}"
 
 
-def _without_ssh_lists(state: SwitchState, want: SwitchPlan) -> list[str]:
+def _without_ssh_lists(state: SwitchState, want: SwitchPlan) -> Iterator[str]:
     """Our access lists away; where the plan has none, SSH asks them no longer either. Somebody else's list stays asked."""
-    guards = ((access_word(ipv6), state.ssh_ipv6 if ipv6 else state.ssh_ipv4) for ipv6 in (False, True))
-    lines = []
-    for word, guard in guards:
+    for word, guard in (("ip", state.ssh_ipv4), ("ipv6", state.ssh_ipv6)):
         if guard.ours and not want.ssh_sources:
-            lines += ["management ssh", f"no {word} access-group {SSH_LIST} in", "exit"]
+            yield from ("management ssh", f"no {word} access-group {SSH_LIST} in", "exit")
         if guard.allowed is not None:
-            lines.append(f"no {word} access-list standard {SSH_LIST}")
-    return lines
+            yield f"no {word} access-list standard {SSH_LIST}"

@@ -30,6 +30,8 @@ from pinion.plan.model import ClusterPlan, NodePlan
 PROGRAMS = ("kubelet", "kube-proxy")
 #: Where the images' archives are shown in the machine.
 IMAGES = "/opt/pinion/images"
+#: … and those that only a GPU server has.
+MODEL_IMAGES = "/opt/pinion/model-images"
 KUBELET = "kubelet.service"
 UNITS = (
     "pinion-cgroups.service",
@@ -65,7 +67,8 @@ _IMPORT = f"""\
 #!/bin/sh
 # Give containerd our images, those that it has not.
 set -eu
-for archive in {IMAGES}/*.tar; do
+for archive in {IMAGES}/*.tar {MODEL_IMAGES}/*.tar; do
+  [ -e "$archive" ] || continue
   while read -r name digest; do
     ctr -n k8s.io images ls "name==$name" | grep -q " $digest " || ctr -n k8s.io images import "$archive"
   done <"${{archive%.tar}}.digest"

@@ -27,8 +27,11 @@ from pinion.lab.instance import Lab
 from pinion.lab.machine import Machine
 from pinion.lab.parts import NESTED_CONTAINERS, Bind, Forward, JsonValue, MachineNeeds
 from pinion.lab.state import write_file
+from pinion.lab.triton.image import folder_of, have_image
+from pinion.lab.triton.recipes import TRITON
 from pinion.plan.joining import joined_by
-from pinion.plan.model import ClusterPlan, NodePlan
+from pinion.plan.model import ClusterPlan, DeviceKind, NodePlan
+from pinion.plan.pool import serves_lab_image
 
 #: Name of the loopback forward to the API server.
 FORWARD = "kubernetes"
@@ -61,11 +64,15 @@ class ClusterPart:
                 revision=_revision(),
             )
         }
+        serving = serves_lab_image(plan)
         for member in _nodes(lab, plan):
+            images = [Bind(_images_folder(lab), node.IMAGES)]
+            if serving and member.kind is DeviceKind.GPU_SERVER:
+                images.append(Bind(folder_of(lab.cache), node.MODEL_IMAGES))
             found[member.name] = dataclasses.replace(
                 NESTED_CONTAINERS,
                 layer=KUBERNETES_NODE,
-                binds=(*_binds(lab.cache, node.PROGRAMS), Bind(_images_folder(lab), node.IMAGES)),
+                binds=(*_binds(lab.cache, node.PROGRAMS), *images),
                 units=(*node.units(joins=_joins(lab, member.name)), _PODNET_UNIT),
                 revision=_revision(),
             )
@@ -89,6 +96,8 @@ class ClusterPart:
             for name, made in write_images(layer / "usr/bin/busybox", folder).items():
                 stem = name.rpartition("/")[2].partition(":")[0]
                 write_file(folder / f"{stem}.digest", f"{name} {made.digest}\n", 0o644)
+            if serves_lab_image(plan):
+                have_image(lab.layer(TRITON), folder_of(lab.cache), lab.say)
 
     def provision(self, lab: Lab, machine: Machine) -> None:
         """Write every file of the machine."""

@@ -16,16 +16,19 @@ PAUSE = f"{REGISTRY}/pause:1"
 HELLO = f"{REGISTRY}/hello:1.0.0"
 
 _SERVE = files("pinion.lab.images") / "hello"
-#: No shell, no login: what programs want to find when they ask who they are.
-_ACCOUNTS = {
-    "/etc/passwd": ImageFile(b"root:x:0:0::/:\nnonroot:x:65532:65532::/:\n"),
-    "/etc/group": ImageFile(b"root:x:0:\nnonroot:x:65532:\n"),
-}
+
+
+def accounts(user: str, number: int) -> dict[str, ImageFile]:
+    """Root and *user*, without shell or login: what programs want to find when they ask who they are."""
+    return {
+        "/etc/passwd": ImageFile(f"root:x:0:0::/:\n{user}:x:{number}:{number}::/:\n".encode()),
+        "/etc/group": ImageFile(f"root:x:0:\n{user}:x:{number}:\n".encode()),
+    }
 
 
 def own_images(busybox: bytes, architecture: str | None = None) -> tuple[Image, ...]:
     """All images of ours around *busybox*, a static executable for *architecture* (Go's name; default: this machine's)."""
-    common = {**_ACCOUNTS, "/bin/busybox": ImageFile(busybox, 0o755)}
+    common = {**accounts("nonroot", 65532), "/bin/busybox": ImageFile(busybox, 0o755)}
     built_for = architecture or GOARCH[platform.machine()]
     pause = Image(
         name=PAUSE,

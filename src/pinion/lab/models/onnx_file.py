@@ -39,15 +39,19 @@ class _Graph:
 
 
 def write_onnx(path: Path, name: str, network: Network, tokenizer: Tokenizer) -> None:
-    """Write *network* with its vocabulary to *path*: input ``tokens`` (1, T) of int64, output ``logits`` (1, T, V) of float32."""
+    """Write *network* with its vocabulary to *path*: input ``tokens`` (B, T) of int64, output ``logits`` (B, T, V) of float32.
+
+    A token sees those before it only, so rows of several lengths may be filled up at their ends.
+    """
     shape, graph = network.shape, _Graph()
     weights = {ours: graph.constant(ours, value) for ours, value in network.weights.items()}
     cosines, sines = rotations(shape, shape.context)
     graph.constant("one", np.array(1, np.int64))
     graph.constant("zero", np.array(0, np.int64))
-    graph.constant("halves", np.array([1, -1, shape.heads, shape.head_width // 2, 2], np.int64))
-    graph.constant("heads", np.array([1, -1, shape.heads, shape.head_width], np.int64))
-    graph.constant("whole", np.array([1, -1, shape.width], np.int64))
+    # Reshape's 0 keeps the length that is there: of the batch.
+    graph.constant("halves", np.array([0, -1, shape.heads, shape.head_width // 2, 2], np.int64))
+    graph.constant("heads", np.array([0, -1, shape.heads, shape.head_width], np.int64))
+    graph.constant("whole", np.array([0, -1, shape.width], np.int64))
     graph.constant("last_axis", np.array([-1], np.int64))
     graph.constant("epsilon", np.array(shape.epsilon, np.float32))
     graph.constant("two", np.array(2, np.float32))
@@ -71,8 +75,8 @@ def write_onnx(path: Path, name: str, network: Network, tokenizer: Tokenizer) ->
     made = helper.make_graph(
         graph.nodes,
         name,
-        [helper.make_tensor_value_info("tokens", TensorProto.INT64, [1, "length"])],
-        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, "length", shape.vocabulary])],
+        [helper.make_tensor_value_info("tokens", TensorProto.INT64, ["batch", "length"])],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", "length", shape.vocabulary])],
         graph.constants,
     )
     model = helper.make_model(
@@ -92,7 +96,7 @@ def _normed(graph: _Graph, stream: str, scale: str) -> str:
 
 
 def _turned(graph: _Graph, stream: str, turn: tuple[str, str]) -> str:
-    """(1, T, D) to (1, T, H, E), every pair of neighbours turned by its position's angle."""
+    """(B, T, D) to (B, T, H, E), every pair of neighbours turned by its position's angle."""
     pairs = graph.add("Reshape", stream, "halves")
     even, odd = graph.add("Split", pairs, outputs=2, axis=-1, num_outputs=2).split()
     cosines, sines = turn

@@ -26,6 +26,7 @@ from pinion.lab.parts import Bind, Forward, JsonValue, MachineNeeds
 from pinion.plan import edge_units
 from pinion.plan.concerns import edge_runtime, model_store
 from pinion.plan.model import Plan
+from pinion.plan.pool import model_settings, pool_releases
 
 UNIT = "pinion-lab-models.service"
 #: Where the files lie in the machine that serves them.
@@ -122,17 +123,24 @@ def _files(lab: Lab) -> list[_File]:
         for name in (node.name, *(address.partition("/")[0] for port in node.ports for address in port.addresses))
     }
     found: dict[_File, None] = {}
-    for host in lab.plan.hosts:
+    for name, stated in _fetched(lab.plan):
+        url = urlsplit(stated["url"])
+        machine, own = addresses.get(url.hostname or "", ("", ""))
+        if url.scheme == "http" and machine:
+            path = PurePosixPath(unquote(url.path).lstrip("/"))
+            address = own if url.hostname == machine else str(url.hostname)
+            found[_File(name, machine, address, url.port or 80, path, stated["sha256"])] = None
+    return list(found)
+
+
+def _fetched(plan: Plan) -> Iterator[tuple[str, dict[str, str]]]:
+    """Every model that a Pi or a pod fetches, by name, with what it is told of it."""
+    for host in plan.hosts:
         for file in host.concerns[model_store.NAME].files if model_store.NAME in host.concerns else ():
             if file.path == model_store.CONFIG_FILE:
-                for name, stated in json.loads(file.content)["models"].items():
-                    url = urlsplit(stated["url"])
-                    machine, own = addresses.get(url.hostname or "", ("", ""))
-                    if url.scheme == "http" and machine:
-                        path = PurePosixPath(unquote(url.path).lstrip("/"))
-                        address = own if url.hostname == machine else str(url.hostname)
-                        found[_File(name, machine, address, url.port or 80, path, stated["sha256"])] = None
-    return list(found)
+                yield from json.loads(file.content)["models"].items()
+    for release in pool_releases(plan.cluster) if plan.cluster is not None else ():
+        yield from model_settings(release).items()
 
 
 def _listens(lab: Lab, machine: str) -> tuple[str, int]:

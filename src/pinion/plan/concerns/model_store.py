@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import json
 
+from pinion.plan.artefacts import artefact_facts, public_key
 from pinion.plan.context import HostContext
 from pinion.plan.model import Concern, DeviceKind, HostDirectory, HostFile, HostUnit
 from pinion.plan.programs import as_planned, program_file, program_path
@@ -22,14 +22,12 @@ SERVICE = "pinion-model-store.service"
 TIMER = "pinion-model-store.timer"
 #: The unit that serves; the store restarts it when its model changes. It is the concern edge_runtime's.
 RUNTIME_SERVICE = "pinion-edge-runtime.service"
-#: RFC 8410: what stands before the 32 bytes of an Ed25519 key in a SubjectPublicKeyInfo.
-_SPKI = bytes.fromhex("302a300506032b6570032100")
 
 
 def model_store(host: HostContext) -> Concern | None:
-    """The concern for *host*: Pis only."""
+    """The concern for *host*: Pis only, where a model has a form for them that says where it is had from."""
     settings = host.settings.model_store
-    if settings is None or host.kind is not DeviceKind.PI:
+    if settings is None or host.kind is not DeviceKind.PI or not stored(host.site):
         return None
     return Concern(
         name=NAME,
@@ -69,24 +67,13 @@ def config(site: Site, settings: ModelStore) -> str:
     models = {}
     for name, (edge, source) in stored(site).items():
         models[name] = {
-            "artefact": edge.artefact,
-            "url": source.url,
-            "sha256": source.sha256,
-            "size": source.size,
-            "signature": source.signature,
-            "format": source.format,
-            "architecture": source.architecture,
+            **artefact_facts(edge.artefact, source),
             "units": [RUNTIME_SERVICE] if name == served(site) else [],
         }
     wanted = {"folder": FOLDER, "budget": settings.budget_mib << 20, "key": public_key(settings.key), "models": models}
     # Not the program's, but said here: what becomes of the models is placed with this file.
     wanted["keep"] = settings.keep
     return json.dumps(wanted, indent=1) + "\n"
-
-
-def public_key(raw: str) -> str:
-    """A raw Ed25519 key in base64 as PEM, the form that openssl(1) takes."""
-    return f"-----BEGIN PUBLIC KEY-----\n{base64.b64encode(_SPKI + base64.b64decode(raw)).decode()}\n-----END PUBLIC KEY-----\n"
 
 
 def _service(settings: ModelStore) -> str:

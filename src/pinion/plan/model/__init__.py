@@ -11,7 +11,15 @@ Invariants:
 from __future__ import annotations
 
 from pinion.plan.model.base import Planned
-from pinion.plan.model.cluster import ClusterPlan, NamespacePlan, NodePlan, ReleasePlan, StatedObject, Taint
+from pinion.plan.model.cluster import (
+    ClusterPlan,
+    NamespacePlan,
+    NodePlan,
+    ReleasePlan,
+    RepositoryPlan,
+    StatedObject,
+    Taint,
+)
 from pinion.plan.model.devices import (
     CableEnd,
     DeviceKind,
@@ -42,11 +50,28 @@ from pinion.plan.model.hosts import (
 )
 from pinion.plan.model.networks import PrefixPlan, RangePlan, VlanPlan
 from pinion.plan.model.qos import EcnMarking, MapTarget, PauseWatchdog, QosMap, QosProfile, QosQueue, SwitchQos
+from pinion.plan.model.switch_state import (
+    DEFAULT_MTU,
+    DEFAULT_VLAN,
+    SSH_LIST,
+    Mode,
+    PortState,
+    SshGuard,
+    SviState,
+    SwitchState,
+    VlanState,
+    ordered_addresses,
+    port_order,
+    vid_ranges,
+)
 from pinion.plan.model.switches import Svi, SwitchPlan, SwitchPort, SwitchVlan
 from pinion.plan.model.whole import AuthorityPlan, Plan, RolloutPlan, TrafficClassPlan
 
 __all__ = [
     "CLAIM_SECONDS",
+    "DEFAULT_MTU",
+    "DEFAULT_VLAN",
+    "SSH_LIST",
     "AuthorityPlan",
     "CableEnd",
     "ClusterPlan",
@@ -70,6 +95,7 @@ __all__ = [
     "HostUser",
     "InterfacePlan",
     "MapTarget",
+    "Mode",
     "NamespacePlan",
     "NodePlan",
     "PauseWatchdog",
@@ -77,6 +103,7 @@ __all__ = [
     "Planned",
     "PlatformPlan",
     "PortMode",
+    "PortState",
     "PrefixPlan",
     "QosMap",
     "QosProfile",
@@ -84,15 +111,23 @@ __all__ = [
     "RackPlan",
     "RangePlan",
     "ReleasePlan",
+    "RepositoryPlan",
     "RolloutPlan",
+    "SshGuard",
     "StatedObject",
     "Svi",
+    "SviState",
     "SwitchPlan",
     "SwitchPort",
     "SwitchQos",
+    "SwitchState",
     "SwitchVlan",
     "Taint",
     "TrafficClassPlan",
     "VlanPlan",
+    "VlanState",
+    "ordered_addresses",
     "package_reason",
+    "port_order",
+    "vid_ranges",
 ]

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from pinion.plan.model.base import Planned
 from pinion.plan.model.devices import DeviceKind
+from pinion.site.model import ClusterOwner
 
 #: Kubernetes documentation, Pod Security Standards.
 PodSecurity = Literal["privileged", "baseline", "restricted"]
@@ -58,7 +59,10 @@ class StatedObject(Planned):
 
 
 class ReleasePlan(Planned):
-    """One Helm release. *chart* is a folder of `charts/`; *values* its values, complete. *port* answers HTTP at *probe_path*."""
+    """One Helm release. *chart* is a folder of `charts/`; *values* its values, complete. *port* answers HTTP at *probe_path*.
+
+    *answers_within* is the 95th percentile that the latency of its answers is to have, in seconds, where the site states one.
+    """
 
     name: str
     namespace: str
@@ -66,11 +70,27 @@ class ReleasePlan(Planned):
     values: dict[str, object]
     port: int
     probe_path: str
+    answers_within: float | None = None
     origin: str
+
+
+class RepositoryPlan(Planned):
+    """A git repository: *folder* of its *branch* holds the tree that Flux or Argo CD makes the cluster from.
+
+    *credentials* is the name of a Secret of Flux, None where it needs none.
+    """
+
+    url: str
+    branch: str
+    folder: str
+    credentials: str | None = None
 
 
 class ClusterPlan(Planned):
     """The site's Kubernetes cluster. *server* is the API server's URL.
+
+    *owner* makes the namespaces, what is in them, and the releases; nodes' labels and taints and the list of members are the stack's
+    always.
 
     *members* are the names of all who may be nodes of it, by the kind that each is: the site's nodes and management hosts that stay. Empty
     where Pinion joins nobody: then the cluster's own tool says who may.
@@ -84,3 +104,5 @@ class ClusterPlan(Planned):
     namespaces: tuple[NamespacePlan, ...]
     releases: tuple[ReleasePlan, ...]
     members: dict[str, DeviceKind] = Field(default_factory=dict)
+    owner: ClusterOwner = ClusterOwner.PULUMI
+    repository: RepositoryPlan | None = None

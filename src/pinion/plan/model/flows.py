@@ -12,7 +12,8 @@ class FlowPlan(Planned):
     """Who opens connections to whom, on which ports. What no flow names is refused; answers belong to the flow.
 
     *peers* says in words who they are; *sources* are their addresses, each a prefix, an address or a span (``10.0.0.1-10.0.0.8``).
-    They talk to all devices of *kinds*, and to those in *hosts*: names of devices or of groups of Pis.
+    They talk to all devices of *kinds*, and to those in *hosts*: names of devices or of groups of Pis; and to the pods of *releases*, which
+    NetworkPolicies guard instead of the hosts' firewalls.
     """
 
     name: str
@@ -20,6 +21,7 @@ class FlowPlan(Planned):
     sources: tuple[str, ...]
     kinds: tuple[DeviceKind, ...] = ()
     hosts: tuple[str, ...] = ()
+    releases: tuple[str, ...] = ()
     protocol: Literal["tcp", "udp"]
     ports: tuple[int, ...]
     why: str

@@ -52,7 +52,8 @@ class QosQueue(Planned):
 class QosProfile(Planned):
     """What ports of one kind do. *no_drop* are the priorities that PFC pauses; *watchdog*: a pause that does not end is noticed.
 
-    *trust* tells what of a packet says its class. *other* are configuration lines that Pinion has no word for.
+    *cable_metres* is the length of cable whose packets in flight the switch keeps room for, None for its own choice. *trust* tells what of
+    a packet says its class. *other* are configuration lines that Pinion has no word for.
     """
 
     name: str
@@ -60,6 +61,7 @@ class QosProfile(Planned):
     pfc: bool = False
     no_drop: tuple[int, ...] = ()
     watchdog: bool = False
+    cable_metres: int | None = None
     queues: tuple[QosQueue, ...] = ()
     other: tuple[str, ...] = ()
 
@@ -78,11 +80,15 @@ class PauseWatchdog(Planned):
 
 
 class SwitchQos(Planned):
-    """The traffic classes as one switch has them. A plan states each entry of a map, also where it is the switch's default."""
+    """The traffic classes as one switch has them. A plan states each entry of a map, also where it is the switch's default.
+
+    *lossless_percent* of its packet memory are for priorities that are paused; None where the switch divides it by itself.
+    """
 
     maps: tuple[QosMap, ...] = ()
     profiles: tuple[QosProfile, ...] = ()
     watchdog: PauseWatchdog | None = None
+    lossless_percent: int | None = None
 
     def profile(self, name: str) -> QosProfile | None:
         """The profile *name*, None when there is none."""

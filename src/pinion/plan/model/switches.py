@@ -48,16 +48,18 @@ class SwitchPlan(Planned):
 
     *management_address* carries its mask; *management_port* is the SSH port. *ssh_sources* are the prefixes that may open SSH to any of its
     addresses, its gateways' too; none: the site does not say, and nothing is held back. *virtual_router_mac* is the MAC address of the
-    gateways that it shares, None where it shares none. *qos* is None where the site has no traffic classes.
+    gateways that it shares, None where it shares none. *qos* is None where the site has no traffic classes. *vlan_names* tells whether its
+    system knows names of VLANs.
     """
 
     name: str
     platform: str
-    driver: Literal["eos"]
+    driver: Literal["eos", "cumulus"]
     model: str
     management_interface: str
     management_address: str
     management_port: int = 22
+    vlan_names: bool = True
     vlans: tuple[SwitchVlan, ...]
     ports: tuple[SwitchPort, ...]
     svis: tuple[Svi, ...]

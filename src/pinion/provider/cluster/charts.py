@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from pinion.site.find import repository
@@ -18,15 +19,19 @@ def place(chart: str) -> Path:
 
 
 def checksum(chart: Path) -> str:
-    """SHA-256 of everything in a chart (a folder or an archive): paths, modes of execution, contents. `OSError` when it cannot be read."""
+    """SHA-256 of everything in a chart (a folder or an archive): paths and contents. `OSError` when it cannot be read."""
     digest = hashlib.sha256()
+    for name, content in contents(chart):
+        digest.update(json.dumps([name, hashlib.sha256(content).hexdigest()]).encode())
+    return digest.hexdigest()
+
+
+def contents(chart: Path) -> Iterator[tuple[str, bytes]]:
+    """Path and content of each file in a chart (a folder or an archive). `OSError` when it cannot be read."""
     for path in [chart] if chart.is_file() else sorted(chart.rglob("*")):
         if path.is_dir() or path.name.endswith(_NOISE):
             continue
-        name = path.name if path == chart else str(path.relative_to(chart))
-        content = hashlib.sha256(path.read_bytes()).hexdigest()
-        digest.update(json.dumps([name, content]).encode())
-    return digest.hexdigest()
+        yield path.name if path == chart else str(path.relative_to(chart)), path.read_bytes()
 
 
 def is_chart(chart: Path) -> bool:

@@ -11,6 +11,10 @@ from pinion.provider.plugin import Call
 
 #: Lines of a log that are told, and seconds between two looks.
 _LINES, _LOOK_SECONDS = 5, 2.0
+#: Waiting for its init containers, which say why, and for its image and volumes.
+_EARLY: Final = {"PodInitializing", "ContainerCreating"}
+#: The reason of the events by which a kubelet tells of probes.
+_PROBED: Final = "Unhealthy"
 #: What a kubelet says of an image that it cannot have (Kubernetes documentation, Images).
 _IMAGE: Final = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
 _CONFIG: Final = {"CreateContainerConfigError", "CreateContainerError"}
@@ -55,6 +59,8 @@ class PodWatch:
 
     def _unready(self, pod: Json) -> list[str]:
         """Why a pod is not ready, in the words of its scheduler and kubelet; empty when it is."""
+        if pod["metadata"].get("deletionTimestamp"):
+            return []  # a rollback takes it away: what was seen before is why
         status, name = pod.get("status", {}), pod["metadata"]["name"]
         conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
         if conditions.get("Ready", {}).get("status") == "True":
@@ -70,31 +76,48 @@ class PodWatch:
         return told or [f"pod {name}: {conditions.get('Ready', {}).get('message', 'is not ready')}"]
 
     def _of_container(self, pod_name: str, pod: Json, container: Mapping[str, Any]) -> str | None:
-        """What is wrong with a container; None when it runs and is ready, or has ended well."""
+        """What is wrong with a container; None when it runs and is ready, has ended well, or waits for others."""
         state, name = container.get("state", {}), container["name"]
         about = state.get("waiting") or state.get("terminated") or {}
         reason = about.get("reason", "")
-        if container.get("ready") or reason == "Completed":
+        if container.get("ready") or reason in {"Completed", *_EARLY}:
             return None
         if not about and "running" not in state:
             return None
-        label = f"pod {pod_name}: container {name}: {reason or 'runs, and is not ready'} {about.get('message', '')}".rstrip()
+        probed = "" if about else self._probed(pod_name, name)
+        why = f"{reason} {about.get('message', '')}" if state.get("waiting") else reason
+        label = f"pod {pod_name}: container {name}: {why or probed or 'runs, and is not ready'}".rstrip()
         if reason in _IMAGE:
             image = next((stated["image"] for stated in _stated(pod) if stated["name"] == name), container.get("image"))
             return f"{label}\n  to change: the image {image}, in the values or the chart of {self._origin}"
         if reason in _CONFIG:
             return f"{label}\n  to change: what the pod refers to (a Secret, a ConfigMap, a key) and is not there"
-        if reason == "ContainerCreating":
-            return label
-        lines = self._last_lines(pod_name, name, again=bool(container.get("restartCount")))
-        advice = "what its log complains of" if lines else "its readiness probe, or what it waits for"
+        ended = state.get("terminated") or container.get("lastState", {}).get("terminated") or {}
+        lines = self._last_lines(pod_name, name, ended.get("message", ""), again=bool(container.get("restartCount")))
+        advice = "what its log complains of" if ended or (lines and not probed) else "its probes, or what it waits for"
         return "\n".join(
             [label, *(f"  | {line}" for line in lines), f"  to change: {advice}; {self._origin} in the site file"]
         )
 
-    def _last_lines(self, pod: str, container: str, *, again: bool) -> Sequence[str]:
+    def _probed(self, pod: str, container: str) -> str:
+        """What the kubelet last said of a probe of *container*; empty when it said nothing."""
         try:
-            text = self._client.log(self._namespace, pod, container, lines=_LINES, previous=again)
+            events = self._client.list(kind_of("Event"), self._namespace)
+        except ClusterError:
+            return ""
+        said = [
+            event
+            for event in events
+            if event.get("reason") == _PROBED
+            and event["involvedObject"].get("name") == pod
+            and container in event["involvedObject"].get("fieldPath", "")
+        ]
+        return str(max(said, key=lambda event: event.get("lastTimestamp") or "")["message"]) if said else ""
+
+    def _last_lines(self, pod: str, container: str, left: str, *, again: bool) -> Sequence[str]:
+        """The last lines of a log: those that its kubelet has *left* in the pod's status, which outlive the container, else of the log."""
+        try:
+            text = left or self._client.log(self._namespace, pod, container, lines=_LINES, previous=again)
         except ClusterError:
             return []
         return text.rstrip().splitlines()[-_LINES:]

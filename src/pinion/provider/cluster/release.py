@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from typing_extensions import override
@@ -33,7 +33,7 @@ from pinion.drivers.cluster import (
     helm_records,
     objects_in,
 )
-from pinion.plan.cluster import SITE_LABEL
+from pinion.plan.cluster import RELEASE_HISTORY, SITE_LABEL
 from pinion.provider.cluster import charts
 from pinion.provider.cluster.comparing import as_live
 from pinion.provider.cluster.connection import Connector, asked, told
@@ -64,8 +64,6 @@ from pinion.provider.shape import ORIGIN, Shape
 
 #: Inputs that are ours and not the program's: what the chart holds, and what a refresh found.
 DIGEST, DRIFT = "digest", "drift"
-#: Revisions that helm keeps.
-_HISTORY: Final = "10"
 
 
 class ReleaseWish(BaseModel):
@@ -310,7 +308,7 @@ def _arguments(wish: ReleaseWish, allowed: float | None) -> list[str]:
     seconds = min(wish.timeout, int(allowed)) if allowed else wish.timeout
     head = ["upgrade", wish.name, str(charts.place(wish.chart)), "--install", "--namespace", wish.namespace]
     mark = ["--labels", f"{SITE_LABEL}={wish.site}"]
-    return [*head, *mark, "--values", "-", "--timeout", f"{seconds}s", "--history-max", _HISTORY]
+    return [*head, *mark, "--values", "-", "--timeout", f"{seconds}s", "--history-max", str(RELEASE_HISTORY)]
 
 
 def _waiting(wish: ReleaseWish) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,23 +68,45 @@ class Engine:
 
     def answer(self, request: Request, given_up: Callable[[], bool] = lambda: False) -> list[Step]:
         """The steps after the prompt, until the end of a text, the asked length, or the context; or until *given_up* says so."""
-        random = np.random.Generator(np.random.PCG64(request.seed))
-        tokens, steps = list(request.prompt), list[Step]()
-        while len(steps) < request.length and len(tokens) < self.context and not given_up():
-            (logits,) = self._session.run(["logits"], {"tokens": np.array([tokens], np.int64)})
-            chances = _log_chances(logits[0, -1])
-            if request.temperature > 0:
-                scaled = np.exp(_log_chances(chances / request.temperature))
-                token = int(random.choice(len(scaled), p=scaled / scaled.sum()))
-            else:
-                token = int(chances.argmax())
-            first = np.argsort(-chances, kind="stable")[: request.likeliest]
-            likeliest = tuple((int(other), float(chances[other])) for other in first)
-            steps.append(Step(token, float(chances[token]), likeliest))
-            if token == END:
-                break
-            tokens.append(token)
+        (steps,) = self.answers([request], given_up)
         return steps
+
+    def answers(self, requests: Sequence[Request], given_up: Callable[[], bool] = lambda: False) -> list[list[Step]]:
+        """The answers to *requests*, in order, each as `answer` has it: computed together, a step of all at a time."""
+        rows = [_Row(request, self.context) for request in requests]
+        while (running := [row for row in rows if not row.ended]) and not given_up():
+            longest = max(len(row.tokens) for row in running)
+            # What stands behind a row's own tokens is not seen from them.
+            batch = np.array([row.tokens + [END] * (longest - len(row.tokens)) for row in running], np.int64)
+            (logits,) = self._session.run(["logits"], {"tokens": batch})
+            for row, found in zip(running, logits, strict=True):
+                row.take(_log_chances(found[len(row.tokens) - 1]))
+        return [row.steps for row in rows]
+
+
+class _Row:
+    """One request on its way. *tokens* are prompt and answer; *ended* says that nothing is to come."""
+
+    def __init__(self, request: Request, context: int) -> None:
+        self._request, self._context = request, context
+        self._random = np.random.Generator(np.random.PCG64(request.seed))
+        self.tokens, self.steps = list(request.prompt), list[Step]()
+        self.ended = request.length < 1 or len(self.tokens) >= context
+
+    def take(self, chances: np.ndarray) -> None:
+        """The next step, of the logarithms of all tokens' probabilities."""
+        asked = self._request
+        if asked.temperature > 0:
+            scaled = np.exp(_log_chances(chances / asked.temperature))
+            token = int(self._random.choice(len(scaled), p=scaled / scaled.sum()))
+        else:
+            token = int(chances.argmax())
+        first = np.argsort(-chances, kind="stable")[: asked.likeliest]
+        likeliest = tuple((int(other), float(chances[other])) for other in first)
+        self.steps.append(Step(token, float(chances[token]), likeliest))
+        if token != END:
+            self.tokens.append(token)
+        self.ended = token == END or len(self.steps) >= asked.length or len(self.tokens) >= self._context
 
 
 def _log_chances(logits: np.ndarray) -> np.ndarray:

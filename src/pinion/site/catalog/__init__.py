@@ -212,7 +212,7 @@ class WatchdogTimers(BaseModel):
     """The PFC watchdog, in ms: a queue paused for *timeout* is stuck, one that was not for *recovery* is well; looked at every *polling*.
 
     *action* is what happens to a stuck queue. *guaranteed* is the percentage of a port that a watched queue must have for itself, so that
-    one which others starve does not count as stuck.
+    one which others starve does not count as stuck; None where the platform knows no such thing.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -221,7 +221,7 @@ class WatchdogTimers(BaseModel):
     polling: Annotated[int, Field(ge=5, le=30_000)]
     recovery: Annotated[int, Field(ge=10, le=60_000)]
     action: Literal["drop", "errdisable"]
-    guaranteed: Annotated[int, Field(ge=1, le=100)]
+    guaranteed: Annotated[int, Field(ge=1, le=100)] | None = None
 
 
 class PlatformQos(Entry):
@@ -229,12 +229,15 @@ class PlatformQos(Entry):
 
     *traffic_classes* has the traffic class of the packets of each priority (DSCP / 8), 0 to 7: a packet leaves by the transmit queue of its
     traffic class, and on a trunk with the 802.1p priority that has this traffic class. *lossless_priorities* are those that we have it
-    pause by PFC, none where our driver does not.
+    pause by PFC, none where our driver does not. *lossless_percent* of its packet memory are for these, and it keeps room for *cable*
+    metres of cable; None where it sees to that by itself.
     """
 
     traffic_classes: Annotated[tuple[Annotated[int, Field(ge=0, le=7)], ...], Field(min_length=8, max_length=8)]
     lossless_priorities: tuple[Annotated[int, Field(ge=0, le=7)], ...] = ()
     watchdog: WatchdogTimers
+    lossless_percent: Annotated[int, Field(ge=1, le=99)] | None = None
+    cable: Annotated[int, Field(ge=1, le=100_000)] | None = None
 
 
 class Platform(Entry):
@@ -242,14 +245,19 @@ class Platform(Entry):
 
     *driver* is the dialect the switch driver speaks. *lab* machines are made by `pinion lab`. *evidence* is the best that a probe of
     it can give. *cnp_dscp* is the DSCP that its RoCE preset keeps for congestion notification packets. *qos* is None for what is no switch.
+    *virtual_router_mac* is the MAC address of gateways that switches share, *own_gateway_addresses* tells whether each needs an address of
+    its own beside a shared one, and *vlan_names* whether its VLANs can have names.
     """
 
     name: str
     kind: Literal["switch", "host", "any"]
-    driver: Literal["eos"] | None = None
+    driver: Literal["eos", "cumulus"] | None = None
     lab: bool = False
     evidence: Evidence
     cnp_dscp: int | None = None
+    virtual_router_mac: Annotated[str, Field(pattern=r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")] | None = None
+    own_gateway_addresses: bool = False
+    vlan_names: bool = True
     qos: PlatformQos | None = None
 
 

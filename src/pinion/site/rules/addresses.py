@@ -9,7 +9,9 @@ from difflib import get_close_matches
 from pinion.site.allocation import DEFAULT_RANGES, AddressRange, address_range, last_host, node_name, spread
 from pinion.site.errors import Path
 from pinion.site.internet import Address, ip_address
-from pinion.site.model import PiGroup
+from pinion.site.model import PiGroup, Purpose
+from pinion.site.rules import free
+from pinion.site.rules.fabric import ALLOWED
 from pinion.site.rules.facts import Facts, Subnet, ordinal
 from pinion.site.rules.networks import is_host
 
@@ -24,6 +26,7 @@ def check(facts: Facts) -> None:
     """All rules about addresses."""
     claims = _Claims(facts)
     _named(facts, claims)
+    _gateways(facts, claims)
     _rdma(facts, claims)
     _pis(facts, claims)
 
@@ -53,6 +56,10 @@ class _Claims:
                 self._short.add((subnet.name, claim.path))
                 self._facts.report.on("ADDR-013", claim.path, owner=claim.owner, address=address, prefix=prefix)
 
+    def free(self, subnet: Subnet) -> Address | None:
+        """An address of *subnet* that is in no range and that nobody has so far."""
+        return free.address(subnet, self._taken)
+
     def _put(self, subnet: Subnet, address: Address, claim: _Claim) -> None:
         report = self._facts.report
         other = self._taken.setdefault(address, claim)
@@ -60,7 +67,8 @@ class _Claims:
             if (claim.path, other.path) not in self._told:
                 self._told.add((claim.path, other.path))
                 code = "ADDR-004" if claim.stated and other.stated else "ADDR-005"
-                report.on(code, claim.path, owner=claim.owner, address=address, other=other.owner)
+                said = {"owner": claim.owner, "address": address, "other": other.owner}
+                report.on(code, claim.path, **said, free=self.free(subnet))
         elif address in subnet.routers.values():
             report.on("ADDR-006", claim.path, owner=claim.owner, address=address, name=subnet.name)
         elif (
@@ -73,31 +81,45 @@ class _Claims:
 
 def _subnet(facts: Facts, path: Path, name: str) -> Subnet | None:
     """The usable network *name*; an unknown one is reported at *path*."""
-    if not facts.known("NET-030", path, name, "networks", facts.subnets):
+    allowed = ALLOWED[str(path[0]), ".".join(map(str, path[2:]))]
+
+    def fits(network: str) -> bool:
+        stated = facts.site.networks.get(network)
+        return stated is not None and stated.purpose in allowed
+
+    if not facts.known("NET-030", path, name, "networks", facts.subnets, fits=fits):
         return None
     subnet = facts.subnets[name]
     return subnet if subnet.prefixes else None
 
 
-def _stated(facts: Facts, subnet: Subnet, path: Path, text: str) -> Address | None:
+def _stated(facts: Facts, claims: _Claims, subnet: Subnet, path: Path, text: str) -> Address | None:
     """The address that a device states, when it makes sense in *subnet*."""
     try:
         address = ip_address(text)
     except ValueError:
-        facts.report.on("ADDR-001", path, text=text)
+        facts.report.on("ADDR-001", path, text=text, free=_without_mask(text, subnet) or claims.free(subnet))
         return None
     home = subnet.home(address)
     if home is None:
-        facts.report.on(
-            "ADDR-002", path, address=address, name=subnet.name, prefixes=" or ".join(map(str, subnet.prefixes))
-        )
+        known = " or ".join(map(str, subnet.prefixes))
+        facts.report.on("ADDR-002", path, address=address, name=subnet.name, prefixes=known, free=claims.free(subnet))
         return None
     if not is_host(address, home):
-        facts.report.on(
-            "ADDR-003", path, address=address, prefix=home, first=home.network_address + 1, last=last_host(home)
-        )
+        said = {"address": address, "prefix": home, "first": home.network_address + 1, "last": last_host(home)}
+        facts.report.on("ADDR-003", path, **said, free=claims.free(subnet))
         return None
     return address
+
+
+def _without_mask(text: str, subnet: Subnet) -> Address | None:
+    """The address of *subnet* that *text* is but for its mask; None where it is another mistake."""
+    try:
+        found = ip_address(text.partition("/")[0].strip())
+    except ValueError:
+        return None
+    home = subnet.home(found)
+    return found if home is not None and is_host(found, home) else None
 
 
 def _span(facts: Facts, subnet: Subnet, path: Path, name: str) -> AddressRange | None:
@@ -198,7 +220,7 @@ def _interface(
         return
     text, key = address
     if text is not None:
-        found = _stated(facts, subnet, (*path, key), text)
+        found = _stated(facts, claims, subnet, (*path, key), text)
         if found is not None:
             claims.put(subnet, found, _Claim(name, (*path, key), stated=True))
         return
@@ -211,6 +233,21 @@ def _interface(
         facts.report.on_key("ADDR-012", path, name=name)
         return
     _place(facts, claims, subnet, (*path, network[1]), span, ordinal(name), name)
+
+
+def _gateways(facts: Facts, claims: _Claims) -> None:
+    """The addresses that switches have beside the gateways that they share, where their platform needs them."""
+    for name, switch in facts.site.switches.items():
+        platform = facts.catalog.platforms.get(switch.platform)
+        if platform is None or not platform.own_gateway_addresses or len(facts.site.switches) < 2 or ordinal(name) < 0:
+            continue
+        for subnet in facts.subnets.values():
+            if subnet.network.purpose is Purpose.MANAGEMENT or not any(subnet.routers.values()):
+                continue
+            path: Path = ("switches", name, "platform")
+            span = _span(facts, subnet, path, KIND_RANGE["switches"])
+            if span is not None:
+                _place(facts, claims, subnet, path, span, ordinal(name), f"{name} in VLAN {subnet.network.vid}")
 
 
 def _rdma(facts: Facts, claims: _Claims) -> None:
@@ -249,7 +286,7 @@ def _pis(facts: Facts, claims: _Claims) -> None:
         stated = {number: override.address for number, override in group.nodes.items() if override.address is not None}
         for number, text in stated.items():
             where = (*path, "nodes", number, "address")
-            found = _stated(facts, subnet, where, text) if number in present else None
+            found = _stated(facts, claims, subnet, where, text) if number in present else None
             if found is not None:
                 claims.put(subnet, found, _Claim(node_name(name, number), where, stated=True))
         _by_number(facts, claims, subnet, path, group, tuple(number for number in members if number not in stated))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pinion.site.errors import Path
+from pinion.site.fixes import one_of
 from pinion.site.model import Delivery, Purpose
 from pinion.site.quantities import fraction
+from pinion.site.rules import free
 from pinion.site.rules.facts import Facts
 
 #: Who may be on which network. A switch's management port and a management host's first port are out-of-band.
@@ -68,7 +70,9 @@ def _purpose(facts: Facts, path: Path, network: str) -> None:
     allowed = ALLOWED[str(path[0]), ".".join(map(str, path[2:]))]
     if purpose not in allowed:
         wanted = " or ".join(sorted(allowed))
-        facts.report.on("NET-031", path, name=network, purpose=purpose, owner=path[1], wanted=wanted)
+        fitting = [name for name, stated in facts.site.networks.items() if stated.purpose in allowed]
+        fix = one_of(fitting, f"name a network whose purpose is {wanted}: {{}}")
+        facts.report.on("NET-031", path, name=network, purpose=purpose, owner=path[1], fix=fix)
 
 
 # --- MTU ------------------------------------------------------------------------------------------------------------------
@@ -105,6 +109,7 @@ def _classes(facts: Facts) -> None:
         return
     by_dscp: dict[int, str] = {}
     by_priority: dict[int, str] = {}
+    said: dict[str, object]
     known = {name: stated for name, stated in classes.items() if not facts.guessed(("traffic_classes", name, "dscp"))}
     lossless = {stated.dscp >> 3: name for name, stated in known.items() if stated.delivery is Delivery.LOSSLESS}
     for name, stated in known.items():
@@ -112,15 +117,18 @@ def _classes(facts: Facts) -> None:
         other = by_dscp.setdefault(stated.dscp, name)
         priority = stated.dscp >> 3
         if other != name:
-            facts.report.on("CLASS-002", path, name=name, dscp=stated.dscp, other=other)
+            facts.report.on("CLASS-002", path, name=name, dscp=stated.dscp, other=other, free=free.dscp(facts, name))
         elif stated.dscp >= NETWORK_CONTROL:
-            facts.report.on("CLASS-005", path, name=name, dscp=stated.dscp, limit=NETWORK_CONTROL)
+            unused = free.dscp(facts, name)
+            facts.report.on("CLASS-005", path, name=name, dscp=stated.dscp, limit=NETWORK_CONTROL, free=unused)
         elif lossless.get(priority, name) != name:
-            facts.report.on("CLASS-004", path, name=name, dscp=stated.dscp, priority=priority, other=lossless[priority])
+            said = {"name": name, "dscp": stated.dscp, "priority": priority, "other": lossless[priority]}
+            facts.report.on("CLASS-004", path, **said, free=free.dscp(facts, name))
         elif (taken := by_priority.setdefault(priority, name)) != name and priority not in lossless:
-            facts.report.on("CLASS-008", path, name=name, dscp=stated.dscp, priority=priority, other=taken)
+            said = {"name": name, "dscp": stated.dscp, "priority": priority, "other": taken}
+            facts.report.on("CLASS-008", path, **said, free=free.dscp(facts, name))
         elif priority == 0 and stated.delivery is Delivery.LOSSLESS and name == "rdma":
-            facts.report.on("CLASS-009", path, name=name, dscp=stated.dscp)
+            facts.report.on("CLASS-009", path, name=name, dscp=stated.dscp, free=free.dscp(facts, name))
     for name, stated in classes.items():
         if stated.delivery is Delivery.LOSSLESS and name != "rdma":
             facts.report.on("CLASS-003", ("traffic_classes", name, "delivery"), name=name)
@@ -155,7 +163,6 @@ def _can_be_lossless(facts: Facts, name: str, dscp: int, switch: str) -> bool:
     if priority not in can:
         which = f"{switch} ({platform.name})"
         blocks = " or ".join(f"{number * 8} to {number * 8 + 7}" for number in can)
-        facts.report.on(
-            "CLASS-010", (*path, "dscp"), name=name, dscp=dscp, priority=priority, switch=which, blocks=blocks
-        )
+        said = {"name": name, "dscp": dscp, "priority": priority, "switch": which, "blocks": blocks}
+        facts.report.on("CLASS-010", (*path, "dscp"), **said, free=free.dscp(facts, name))
     return priority in can

@@ -6,12 +6,13 @@ mistake is told once, and the rest of the file is still looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sized
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sized
+from dataclasses import dataclass, field, replace
 
 from pinion.site.allocation import AddressRange, identity_number, node_name
 from pinion.site.catalog import Catalog
 from pinion.site.errors import Path, Report
+from pinion.site.fixes import Fix
 from pinion.site.internet import Address, Prefix
 from pinion.site.model import GpuServer, ManagementHost, Network, PiGroup, Site, Switch
 from pinion.site.quantities import MAXIMUM_EXPANSION, numbers
@@ -98,8 +99,21 @@ class Facts:
         entry = self._shaped.entry((section,))
         return tuple(entry.node.entries) if entry is not None and isinstance(entry.node, TreeMapping) else ()
 
-    def known(self, code: str, path: Path, name: str, section: str, usable: Mapping[str, object]) -> bool:
-        """Whether *name* is usable; reports *code* at *path* when the file's *section* does not have it at all."""
+    def known(
+        self,
+        code: str,
+        path: Path,
+        name: str,
+        section: str,
+        usable: Mapping[str, object],
+        *,
+        beside: str = "{}",
+        fits: Callable[[str], bool] | None = None,
+    ) -> bool:
+        """Whether *name* is usable; reports *code* at *path* when the file's *section* does not have it at all.
+
+        *beside* is what else the value at *path* says, with ``{}`` for the name; *fits* says which names can be there.
+        """
         if name in usable:
             return True
         if self.report.full:
@@ -107,7 +121,10 @@ class Facts:
         names = self.stated(section)
         # A section that must be there and is not has been reported itself, and so has a name that stands for two.
         if name not in names and (names or section not in REQUIRED) and not self._doubled(section):
-            self.report.on(code, path, name=name, hint=self.report.hint(name, names))
+            fitting = list(filter(fits, names)) if fits is not None else names
+            hint = self.report.hint(name, fitting) if fitting else Fix(f"state one under '{section}', and name it here")
+            texts = tuple(beside.replace("{}", text) for text in hint.texts)
+            self.report.on(code, path, name=name, hint=replace(hint, texts=texts))
         return False
 
     def _doubled(self, section: str) -> bool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from pinion.site.catalog import Hardware, Server
 from pinion.site.errors import Path
+from pinion.site.fixes import Fix, one_of
 from pinion.site.model import PiGroup
 from pinion.site.quantities import MAXIMUM_EXPANSION
 from pinion.site.rules.facts import Facts
 
+#: The platform whose firmware reads config.txt and cmdline.txt as they are; plain Debian makes them by a package of its own.
+FIRMWARE_PLATFORM = "raspberry-pi-os"
 #: RFC 1035: a label has at most 63 characters.
 MAXIMUM_LABEL = 63
 #: A management host has one port out-of-band and one on the fabric.
@@ -38,14 +41,21 @@ def check(facts: Facts) -> None:
         if profile is not None and not fits:
             where = ("management_hosts", name, "profile")
             facts.report.on(
-                "HW-017", where, name=name, profile=host.profile, has=len(profile.ports), needs=MANAGEMENT_PORTS
+                "HW-017",
+                where,
+                name=name,
+                profile=host.profile,
+                has=len(profile.ports),
+                needs=MANAGEMENT_PORTS,
+                fix=_profiles(facts, _is_management_host),
             )
     for name, server in facts.site.gpu_servers.items():
         profile = _server(
             facts, units, ("gpu_servers", name), server.profile, server.platform, (server.rack, server.unit)
         )
         if profile is not None and not profile.nvlink:
-            facts.report.on("HW-018", ("gpu_servers", name, "profile"), name=name, profile=server.profile)
+            fix = _profiles(facts, _is_gpu_server(facts))
+            facts.report.on("HW-018", ("gpu_servers", name, "profile"), name=name, profile=server.profile, fix=fix)
         if profile is not None and server.rdma is not None and not profile.rdma_ports:
             facts.report.on_key("HW-011", ("gpu_servers", name, "rdma"), name=name, profile=server.profile)
     for name, group in facts.site.pis.items():
@@ -53,20 +63,41 @@ def check(facts: Facts) -> None:
     _marks(facts)
 
 
+def _is_management_host(profile: Server) -> bool:
+    return len(profile.ports) >= MANAGEMENT_PORTS and not profile.nvlink and not profile.lab_only
+
+
+def _is_gpu_server(facts: Facts) -> Callable[[Server], bool]:
+    """Which profiles a GPU server can have beside the concerns of the site."""
+    divided = facts.has(("concerns", "cpu_isolation"))
+    return lambda profile: bool(profile.nvlink) and (profile.numa is not None or not divided)
+
+
+def _profiles(facts: Facts, fits: Callable[[Server], bool]) -> Fix:
+    """The profiles of the catalogue that fit."""
+    return one_of(
+        (name for name, profile in facts.catalog.servers.items() if fits(profile)), "name another profile: {}"
+    )
+
+
 # --- the catalogue --------------------------------------------------------------------------------------------------------
 
 
-def _entry(facts: Facts, code: str, path: Path, name: str, known: dict[str, Kind]) -> Kind | None:
-    """The catalogue's entry *name*; an unknown one is reported as *code*."""
+def _entry(
+    facts: Facts, code: str, path: Path, name: str, known: dict[str, Kind], fitting: Iterable[str] | None = None
+) -> Kind | None:
+    """The catalogue's entry *name*; an unknown one is reported as *code*, with those that are *fitting* there."""
     if name not in known:
-        facts.report.on(code, path, name=name, hint=facts.report.hint(name, known))
+        facts.report.on(code, path, name=name, hint=facts.report.hint(name, fitting if fitting is not None else known))
     return known.get(name)
 
 
 def _server(
     facts: Facts, units: _Units, path: Path, profile: str, platform: str, place: tuple[str, int | None]
 ) -> Server | None:
-    found = _entry(facts, "HW-004", (*path, "profile"), profile, facts.catalog.servers)
+    fits = _is_gpu_server(facts) if path[0] == "gpu_servers" else _is_management_host
+    fitting = [each for each, hardware in facts.catalog.servers.items() if fits(hardware)]
+    found = _entry(facts, "HW-004", (*path, "profile"), profile, facts.catalog.servers, fitting)
     _platform(facts, path, platform, found)
     units.mount(path, str(path[1]), *place, found.units if found else 1)
     return found
@@ -74,13 +105,17 @@ def _server(
 
 def _platform(facts: Facts, path: Path, name: str, hardware: Hardware | None) -> None:
     where = (*path, "platform")
-    platform = _entry(facts, "HW-005", where, name, facts.catalog.platforms)
+    fitting: Iterable[str] = (*hardware.platforms, "lab") if hardware is not None else facts.catalog.platforms
+    if path[0] == "pis" and (facts.has(("concerns", "pi_boot")) or facts.has(("concerns", "accelerator"))):
+        fitting = [each for each in fitting if each in {FIRMWARE_PLATFORM, "lab"}]
+    platform = _entry(facts, "HW-005", where, name, facts.catalog.platforms, fitting)
     if platform is None or hardware is None or platform.lab:
         return
     if hardware.lab_only:
         facts.report.on("HW-012", where, name=name, model=hardware.model)
     elif name not in hardware.platforms:
-        facts.report.on("HW-007", where, name=name, model=hardware.model, known=", ".join((*hardware.platforms, "lab")))
+        fix = one_of((*hardware.platforms, "lab"))
+        facts.report.on("HW-007", where, name=name, model=hardware.model, fix=fix)
 
 
 def _pis(facts: Facts, path: Path, group: PiGroup) -> None:
@@ -89,7 +124,8 @@ def _pis(facts: Facts, path: Path, group: PiGroup) -> None:
     facts.known("HW-008", (*path, "rack"), group.rack, "racks", facts.site.racks)
     if group.hat is None:
         return
-    hat = _entry(facts, "HW-002", (*path, "hat"), group.hat, facts.catalog.hats)
+    fitting = [name for name, known in facts.catalog.hats.items() if board is None or group.board in known.boards]
+    hat = _entry(facts, "HW-002", (*path, "hat"), group.hat, facts.catalog.hats, fitting)
     if hat is not None and board is not None and group.board not in hat.boards:
         why = "" if board.pcie else ": it has no PCIe connector for a HAT"
         facts.report.on(

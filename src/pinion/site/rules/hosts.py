@@ -9,11 +9,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from pinion.site.allocation import node_name
 from pinion.site.concerns import COMMENT_BYTES, PRIVATE_DOMAIN, Base, Concerns, Firewall
 from pinion.site.errors import Path
-from pinion.site.internet import Prefix, server_address
+from pinion.site.internet import Prefix, is_this_host, server_address
 from pinion.site.internet import prefix as ip_network
 from pinion.site.model import Purpose
-from pinion.site.quantities import seconds
+from pinion.site.rules.bounds import bounded
 from pinion.site.rules.facts import Facts
+from pinion.site.rules.networks import is_host
 
 #: Flows that the plan states itself; tests/unit/plan/test_flows.py holds this to `pinion.plan.flows`.
 PLANNED_FLOWS = frozenset(
@@ -51,6 +52,9 @@ _BOUNDS = (
 _FURTHER_LOCALES = re.compile(
     "bhb_IN|crh_RU|de_LI|dsb_DE|en_SC|gbm_IN|kv_RU|ltg_LV|mdf_RU|mnw_MM|rif_MA|sah_RU|scn_IT|ssy_ER|su_ID|tcy_IN|zgh_MA"
 )
+#: Prefixes of operators and time servers, for examples (RFC 5737, RFC 2606).
+OPERATORS = ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")
+TIME_SERVERS = ("ntp.example.net", *(f"ntp{number}.example.net" for number in range(1, 100)))
 #: RFC 5280, A.1: ub-common-name.
 _COMMON_NAME = 64
 _LOCALE = re.compile(r"C\.UTF-8|[a-z]{2,3}_[A-Z]{2}\.UTF-8")
@@ -66,8 +70,8 @@ def check(facts: Facts) -> None:
     stated = facts.site.concerns
     for section, key, low, high in _BOUNDS:
         written = getattr(getattr(stated, section), key, None)
-        if written is not None and not seconds(low) <= seconds(written) <= seconds(high):
-            facts.report.on("SITE-020", ("concerns", section, key), key=key, value=written, low=low, high=high)
+        if written is not None:
+            bounded(facts, ("concerns", section, key), written, low, high)
     if stated.base is not None:
         _base(facts, stated.base)
     if stated.firewall is not None:
@@ -77,14 +81,21 @@ def check(facts: Facts) -> None:
 
 def _base(facts: Facts, stated: Base) -> None:
     if not _is_zone(stated.time_zone):
-        facts.report.on("BASE-001", ("concerns", "base", "time_zone"), name=stated.time_zone)
+        near = facts.report.near(stated.time_zone, sorted(available_timezones())) or "Europe/Berlin"
+        facts.report.on("BASE-001", ("concerns", "base", "time_zone"), name=stated.time_zone, near=near)
     if not _is_locale(stated.locale):
-        facts.report.on("BASE-002", ("concerns", "base", "locale"), name=stated.locale)
+        near = _near_locale(stated.locale)
+        facts.report.on("BASE-002", ("concerns", "base", "locale"), name=stated.locale, near=near)
     first: dict[str, int] = {}
     for index, server in enumerate(stated.time_servers):
         path: Path = ("concerns", "base", "time_servers", index)
-        if not _is_address(server) and (not _HOST_NAME.fullmatch(server) or re.fullmatch(r"[0-9.]+", server)):
-            facts.report.on("BASE-003", path, name=server)
+        if not is_server_of_hosts(facts, server) and not _is_name_of_another(server):
+            facts.report.on(
+                "BASE-003",
+                path,
+                name=server,
+                example=next(each for each in TIME_SERVERS if each not in stated.time_servers),
+            )
         elif first.setdefault(server.lower(), index) != index:
             facts.report.on("BASE-004", path, name=server, position=first[server.lower()] + 1)
 
@@ -92,7 +103,10 @@ def _base(facts: Facts, stated: Base) -> None:
 def _firewall(facts: Facts, stated: Firewall) -> None:
     for index, written in enumerate(stated.operators):
         if (why := _not_a_prefix(written)) is not None:
-            facts.report.on("FW-001", ("concerns", "firewall", "operators", index), value=written, why=why)
+            where: Path = ("concerns", "firewall", "operators", index)
+            known = (str(_meant(written) or OPERATORS[0]), *OPERATORS)
+            good = next((each for each in known if each not in stated.operators), None)
+            facts.report.on("FW-001", where, value=written, why=why, example=good)
     managed = any(network.purpose is Purpose.MANAGEMENT for network in facts.site.networks.values())
     if not managed and not facts.stated("management_hosts") and not stated.operators:
         facts.report.on_key("FW-002", ("concerns", "firewall"))
@@ -106,11 +120,13 @@ def _firewall(facts: Facts, stated: Firewall) -> None:
             facts.report.on_key("FW-005", path, name=name)
         for index, source in enumerate(flow.sources):
             if source not in networks and _not_a_prefix(source) is not None:
-                hint = facts.report.hint(source, networks)
+                hint = facts.report.hint(source, networks, flow.sources)
                 facts.report.on("FW-003", (*path, "sources", index), name=source, hint=hint)
         for index, host in enumerate(flow.hosts):
             if host not in hosts and not facts.may_be_node(host):
-                facts.report.on("FW-004", (*path, "hosts", index), name=host, hint=facts.report.hint(host, hosts))
+                facts.report.on(
+                    "FW-004", (*path, "hosts", index), name=host, hint=facts.report.hint(host, hosts, flow.hosts)
+                )
 
 
 def host_names(facts: Facts) -> list[str]:
@@ -138,12 +154,37 @@ def _is_locale(written: str) -> bool:
     )
 
 
-def _is_address(written: str) -> bool:
+def _near_locale(written: str) -> str:
+    """The locale that *written* probably is: language and country in their letters, with the encoding."""
+    parts = re.match(r"([A-Za-z]{2,3})[_-]?([A-Za-z]{2})?", written)
+    language = parts[1].lower() if parts is not None else ""
+    country = (parts[2] or language).upper() if parts is not None else ""
+    found = f"{language}_{country}.UTF-8"
+    return found if _is_locale(found) else "C.UTF-8"
+
+
+def _meant(written: str) -> Prefix | None:
+    """The prefix that the address *written*, with a length, lies in; None where it is another mistake."""
     try:
-        server_address(written)
+        found = ip_network(written, strict=False)
+    except ValueError:
+        return None
+    return None if _is_nowhere(found) else found
+
+
+def is_server_of_hosts(facts: Facts, written: str) -> bool:
+    """Whether *written* is an address that hosts can ask: not their own, and no network's own or broadcast address."""
+    try:
+        found = server_address(written)
     except ValueError:
         return False
-    return True
+    homes = [home for subnet in facts.subnets.values() if (home := subnet.home(found)) is not None]
+    return not found.is_loopback and all(is_host(found, home) for home in homes)
+
+
+def _is_name_of_another(written: str) -> bool:
+    """Whether *written* is the name of a host that is not the one that asks."""
+    return bool(_HOST_NAME.fullmatch(written)) and not re.fullmatch(r"[0-9.]+", written) and not is_this_host(written)
 
 
 def _not_a_prefix(written: str) -> str | None:

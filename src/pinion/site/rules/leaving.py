@@ -22,7 +22,9 @@ def check(facts: Facts) -> None:
         elif name in facts.stated("switches"):
             facts.report.on("DECOM-003", path, name=name)
         elif name not in known and not _unusable(facts, name):
-            facts.report.on("DECOM-001", path, name=name, hint=facts.report.hint(name, known))
+            can = [each for each in known if not any(_needed(facts.site, each))]
+            hint = facts.report.hint(name, can, facts.site.decommissioned)
+            facts.report.on("DECOM-001", path, name=name, hint=hint)
         else:
             for what, remedy in _needed(facts.site, name):
                 facts.report.on("DECOM-004", path, name=name, what=what, remedy=remedy)

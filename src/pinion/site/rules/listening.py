@@ -36,7 +36,7 @@ def check(facts: Facts) -> None:
 def _free(facts: Facts, path: Path, port: int, taken: dict[int, str]) -> None:
     if port in taken:
         free = next(each for each in range(9000 if path[1] == "site_ca" else 8080, 65536) if each not in taken)
-        facts.report.on("HOST-001", path, port=port, other=taken[port], concern=path[1], free=free)
+        facts.report.on("HOST-001", path, port=port, other=taken[port], concern=path[1], unused=free)
 
 
 def _beside_authority(facts: Facts) -> Iterator[tuple[int, str]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from ipaddress import IPv4Network, IPv6Network
 
 from pinion.site.allocation import AddressRange, gateway, last_host
@@ -10,6 +11,7 @@ from pinion.site.errors import Path
 from pinion.site.internet import Address, Prefix, ip_address
 from pinion.site.internet import prefix as ip_network
 from pinion.site.model import Network, Purpose
+from pinion.site.rules import free
 from pinion.site.rules.facts import Facts, Subnet
 
 #: IEEE 802.1Q (dot1qVlanStaticName): a VLAN's name has at most 32 characters.
@@ -18,6 +20,8 @@ MAXIMUM_VLAN_NAME = 32
 FACTORY_VLAN = 1
 #: Prefixes longer than these hold no useful number of hosts.
 LONGEST = {4: 30, 6: 126}
+#: The length of 10.0.0.0/8, the largest private prefix.
+SHORTEST = 8
 #: RFC 6890, RFC 4291: this network, loopback, link-local, multicast, reserved; unspecified and loopback, mapped, link-local, multicast.
 _SPECIAL_4 = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")))
 _SPECIAL_6 = tuple(map(IPv6Network, ("::/127", "::ffff:0:0/96", "fe80::/10", "ff00::/8")))
@@ -41,13 +45,18 @@ def _identifiers(facts: Facts) -> None:
     for name, network in facts.site.networks.items():
         path: Path = ("networks", name, "vid")
         if network.vid == FACTORY_VLAN:
-            facts.report.on("NET-003", path, name=name)
+            facts.report.on("NET-003", path, name=name, free=_free_vid(used, 2))
         elif network.vid in first:
-            free = next((vid for vid in (*range(network.vid, 4095), *range(2, 4095)) if vid not in used), "none")
-            facts.report.on("NET-001", path, name=name, vid=network.vid, other=first[network.vid], free=free)
+            unused = _free_vid(used, network.vid)
+            facts.report.on("NET-001", path, name=name, vid=network.vid, other=first[network.vid], free=unused)
         first.setdefault(network.vid, name)
         if len(name) > MAXIMUM_VLAN_NAME:
             facts.report.on_key("NET-004", ("networks", name), name=name, limit=MAXIMUM_VLAN_NAME)
+
+
+def _free_vid(used: Collection[int], least: int) -> int | None:
+    """The first VLAN identifier from *least* on, else the first of all, that is not *used*."""
+    return next((vid for vid in (*range(least, 4095), *range(2, 4095)) if vid not in used), None)
 
 
 # --- prefixes -------------------------------------------------------------------------------------------------------------
@@ -60,7 +69,7 @@ def _prefixes(facts: Facts, name: str, network: Network) -> Iterator[Prefix]:
     if network.prefix is None and not network.prefixes:
         # One that was refused for its shape is stated all the same.
         if not any(facts.has((*path, key)) for key in ("prefix", "prefixes")):
-            facts.report.on_key("NET-005", path, name=name)
+            facts.report.on_key("NET-005", path, name=name, free=free.prefix(facts))
         return
     written: list[tuple[Path, str]] = []
     if network.prefix is not None:
@@ -79,7 +88,7 @@ def _prefix(facts: Facts, path: Path, text: str) -> Prefix | None:
             raise ValueError("no length")
         prefix = ip_network(text, strict=False)
     except ValueError:
-        facts.report.on("NET-007", path, text=text)
+        facts.report.on("NET-007", path, text=text, free=_meant(text) or free.prefix(facts))
         return None
     if (
         str(prefix.network_address) != text.partition("/")[0]
@@ -87,12 +96,25 @@ def _prefix(facts: Facts, path: Path, text: str) -> Prefix | None:
     ):
         facts.report.on("NET-008", path, text=text, prefix=prefix)
     if is_special(prefix):
-        facts.report.on("NET-009", path, text=text)
+        facts.report.on("NET-009", path, text=text, free=free.prefix(facts, prefix.version))
         return None
-    if prefix.prefixlen > LONGEST[prefix.version] or prefix.prefixlen < 8:
-        facts.report.on("NET-010", path, text=text, longest=LONGEST[prefix.version])
+    if prefix.prefixlen > LONGEST[prefix.version] or prefix.prefixlen < SHORTEST:
+        longest = LONGEST[prefix.version]
+        near = free.prefix(facts, prefix.version, min(max(prefix.prefixlen, SHORTEST), longest))
+        facts.report.on("NET-010", path, text=text, longest=longest, free=near)
         return None
     return prefix
+
+
+def _meant(text: str) -> Prefix | None:
+    """The prefix that *text* is but for its spaces, or for a mask in the place of a length; None where it is another mistake."""
+    address, _, mask = text.replace(" ", "").partition("/")
+    with suppress(ValueError):
+        length = IPv4Network(f"0.0.0.0/{mask}").prefixlen if "." in mask else int(mask)
+        found = ip_network(f"{address}/{length}", strict=False)
+        if not is_special(found) and SHORTEST <= length <= LONGEST[found.version]:
+            return found
+    return None
 
 
 def is_special(prefix: Prefix) -> bool:
@@ -120,7 +142,8 @@ def _overlaps(facts: Facts) -> None:
         if furthest is not None and furthest[0] == version and start < furthest[1] - furthest[2]:
             one, other = sorted((span, furthest), key=lambda each: facts.report.line(each[5]))
             code = "NET-012" if one[4] == other[4] else "NET-011"
-            facts.report.on(code, other[5], prefix=other[3], name=other[4], other=one[3], where=one[4])
+            unused = free.prefix(facts, other[3].version, other[3].prefixlen)
+            facts.report.on(code, other[5], prefix=other[3], name=other[4], other=one[3], where=one[4], free=unused)
             if start - size <= furthest[1] - furthest[2]:
                 continue
         furthest = span
@@ -223,13 +246,25 @@ def _range(facts: Facts, subnet: Subnet, path: Path, text: str) -> AddressRange 
         return None
     span = AddressRange(start=start, end=end)
     if not (is_host(start, home) and is_host(end, home)):
-        facts.report.on("NET-025", path, text=text, prefix=home, first=home.network_address + 1, last=last_host(home))
+        lowest, highest = home.network_address + 1, last_host(home)
+        router = subnet.routers.get(home)
+        least = lowest + 1 if router == lowest else lowest
+        part = f"{max(start, least)}-{min(end, highest)}"
+        facts.report.on("NET-025", path, text=text, prefix=home, first=lowest, last=highest, part=part)
         return None
     router = subnet.routers.get(home)
     if router is not None and int(start) <= int(router) <= int(end):
-        facts.report.on("NET-023", path, gateway=router, text=text)
+        facts.report.on("NET-023", path, gateway=router, text=text, part=_beside(span, router))
         return None
     return span
+
+
+def _beside(span: AddressRange, router: Address) -> str | None:
+    """The larger part of *span* that does not hold *router*; None where there is none."""
+    below, above = int(router) - int(span.start), int(span.end) - int(router)
+    if below == above == 0:
+        return None
+    return f"{router + 1}-{span.end}" if above >= below else f"{span.start}-{router - 1}"
 
 
 def _text(span: AddressRange) -> str:

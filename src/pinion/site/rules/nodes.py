@@ -8,14 +8,15 @@ from pinion.site.catalog import Board, NumaMap, Platform
 from pinion.site.errors import Path
 from pinion.site.model import GpuServer, PiGroup
 from pinion.site.node_concerns import EVICTED_BELOW, CpuIsolation, EdgeCluster, Joining, KubeNode, PiBoot
-from pinion.site.quantities import fraction, seconds
+from pinion.site.pool_models import pooled
+from pinion.site.quantities import fraction
 from pinion.site.rules import mig, serving
+from pinion.site.rules.bounds import bounded
 from pinion.site.rules.facts import Facts
+from pinion.site.rules.hardware import FIRMWARE_PLATFORM
 
 PI_CONCERNS = ("pi_boot", "pi_tuning", "power_thermal", "accelerator", "model_store", "edge_runtime", "edge_cluster")
 GPU_CONCERNS = ("gpu_tuning", "cpu_isolation", "nic_tuning", "gpu_driver", "container_runtime", "kube_node")
-#: The platform whose firmware reads config.txt and cmdline.txt as they are; plain Debian makes them by a package of its own.
-FIRMWARE_PLATFORM = "raspberry-pi-os"
 #: The least that a pod network, a proxy and one small pod can do with, in MiB.
 _LEAST_FOR_PODS = 128
 #: Oftener, and the board is busy with watching itself; less often, and a router learns of heat when the node is slow already.
@@ -26,7 +27,9 @@ def check(facts: Facts) -> None:
     """All rules about the concerns of Pis and GPU servers."""
     stated = facts.site.concerns
     for name in PI_CONCERNS:
-        if getattr(stated, name) is not None and facts.lacks("pis"):
+        # pods of the pool check their models by the key that is stated there
+        elsewhere = name == "model_store" and bool(pooled(facts.site))
+        if getattr(stated, name) is not None and facts.lacks("pis") and not elsewhere:
             facts.report.on_key("NODE-001", ("concerns", name), concern=name, kind="Pis")
     for name in GPU_CONCERNS:
         if getattr(stated, name) is not None and facts.lacks("gpu_servers"):
@@ -39,10 +42,7 @@ def check(facts: Facts) -> None:
             facts.report.on("NODE-012", ("concerns", "pi_tuning", "zram"))
     if stated.power_thermal is not None:
         low, high = _INTERVAL
-        written = stated.power_thermal.interval
-        if not seconds(low) <= seconds(written) <= seconds(high):
-            where = ("concerns", "power_thermal", "interval")
-            facts.report.on("SITE-020", where, key="interval", value=written, low=low, high=high)
+        bounded(facts, ("concerns", "power_thermal", "interval"), stated.power_thermal.interval, low, high)
     if stated.accelerator is not None:
         _accelerator(facts)
     if stated.cpu_isolation is not None:
@@ -183,3 +183,6 @@ def _rings(facts: Facts, ring: int) -> None:
         if nic is not None and nic.ring is not None and ring > nic.ring:
             facts.report.on("NODE-013", ("concerns", "nic_tuning", "ring"), ring=ring, name=name, largest=nic.ring)
             return
+    if ring & (ring - 1):  # Linux, mlx5e_ethtool_set_ringparam: the driver takes the next power of two
+        higher = 1 << ring.bit_length()
+        facts.report.on("NODE-026", ("concerns", "nic_tuning", "ring"), ring=ring, higher=higher, lower=higher // 2)

@@ -10,11 +10,13 @@ from pinion.site.concerns import PackageSource
 from pinion.site.errors import Path
 from pinion.site.internet import server_address
 from pinion.site.rules.facts import Facts
-from pinion.site.rules.hosts import host_names
+from pinion.site.rules.hosts import host_names, is_server_of_hosts
 from pinion.site.rules.rollout import KINDS
 
 #: resolv.conf(5): MAXNS.
 MOST_NAME_SERVERS = 3
+#: Name servers for examples (RFC 5737).
+NAME_SERVERS = ("192.0.2.53", "198.51.100.53", "203.0.113.53")
 #: Sources that take the place of what a platform brings; tests/unit/site/test_refusals.py holds them to the plan's.
 REPLACING = ("debian", "raspi")
 #: As difflib counts likeness: "raspbian" is near "raspi", "backports" is near neither.
@@ -37,7 +39,7 @@ def check(facts: Facts) -> None:
         known = [*KINDS, *host_names(facts)]
         for index, host in enumerate(source.hosts):
             if host not in known and not facts.may_be_node(host):
-                hint = facts.report.hint(host, known)
+                hint = facts.report.hint(host, known, source.hosts)
                 facts.report.on("BASE-012", (*path, "hosts", index), name=host, hint=hint)
         _twice(facts, path, source, had)
 
@@ -55,11 +57,11 @@ def _name_servers(facts: Facts, stated: tuple[str, ...]) -> None:
     first: dict[str, int] = {}
     for index, written in enumerate(stated):
         path: Path = ("concerns", "base", "name_servers", index)
-        try:
-            server = str(server_address(written))
-        except ValueError:
-            facts.report.on("BASE-006", path, name=written)
+        if not is_server_of_hosts(facts, written):
+            good = next((each for each in NAME_SERVERS if each not in stated), None)
+            facts.report.on("BASE-006", path, name=written, example=good)
             continue
+        server = str(server_address(written))
         if first.setdefault(server, index) != index:
             facts.report.on("BASE-007", path, name=written, position=first[server] + 1)
         elif index >= MOST_NAME_SERVERS:

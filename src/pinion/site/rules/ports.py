@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pinion.site.allocation import node_name
 from pinion.site.catalog import Port
 from pinion.site.errors import Path
+from pinion.site.fixes import Fix, one_of
 from pinion.site.model import GpuServer, PiGroup, Switch
 from pinion.site.quantities import SwitchPorts, port_names, switch_ports
 from pinion.site.rules.facts import Facts
@@ -61,10 +62,20 @@ class _Panel:
         return self._speeds.get(switch, {}).get(port, ())
 
     def plug(
-        self, path: Path, switch: str, ports: Iterable[tuple[str, str]], far: Port | None, network: str | None
+        self,
+        path: Path,
+        switch: str,
+        ports: Iterable[tuple[str, str]],
+        far: Port | None,
+        network: str | None,
+        stated: str | None = None,
     ) -> None:
-        """Plug into each of *ports* of *switch* its owner, whose own port is *far*. One problem of a kind is enough for one statement."""
-        if not self._facts.known("PORT-001", path, switch, "switches", self._facts.site.switches):
+        """Plug into each of *ports* of *switch* its owner, whose own port is *far*. One problem of a kind is enough for one statement.
+
+        *stated*: the value that names switch and ports, where one value does.
+        """
+        beside = "{}" if stated is None else f"{{}} {stated.strip().partition(' ')[2]}"
+        if not self._facts.known("PORT-001", path, switch, "switches", self._facts.site.switches, beside=beside):
             return
         report = self._facts.report
         if network is not None:
@@ -103,7 +114,7 @@ class _Panel:
         if len(named.ports) != 1:
             example = f"{named.switch} {named.ports[0]}"
             self._facts.report.on("PORT-006", path, owner=owner, count=len(named.ports), port=example)
-        self.plug(path, named.switch, [(named.ports[0], owner)], far, network)
+        self.plug(path, named.switch, [(named.ports[0], owner)], far, network, written)
 
     def keep(self, path: Path, ports: SwitchPorts, group: str) -> None:
         """Remember that *ports*, stated at *path*, are kept for the numbers that *group* may get."""
@@ -143,12 +154,13 @@ def _speeds(speeds: Iterable[int]) -> str:
     return ", ".join(f"{speed // 1000}G" if speed >= 1000 else f"{speed}M" for speed in speeds)
 
 
-def _repeated(facts: Facts, path: Path, names: tuple[str, ...]) -> bool:
-    """Whether a list names one port twice; reported."""
+def _repeated(facts: Facts, path: Path, names: tuple[str, ...], switch: str = "") -> bool:
+    """Whether a list names one port twice; reported. *switch* is what stands before it, with its space."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            facts.report.on("PORT-007", path, port=name)
+            once = switch + ",".join(dict.fromkeys(names))
+            facts.report.on("PORT-007", path, port=name, once=once)
             return True
         seen.add(name)
     return False
@@ -190,7 +202,7 @@ def _pis(facts: Facts, panel: _Panel, name: str, group: PiGroup, members: tuple[
     for number, written in stated.items():
         if number in members:
             panel.one(("pis", name, "nodes", number, "port"), written, node_name(name, number), far, group.network)
-    if _repeated(facts, path, ports.ports):
+    if _repeated(facts, path, ports.ports, f"{ports.switch} "):
         return
     below = next((number for number in members if number < group.first and number not in stated), None)
     if below is not None:
@@ -205,7 +217,7 @@ def _pis(facts: Facts, panel: _Panel, name: str, group: PiGroup, members: tuple[
         for position in wanted
         if position < len(ports.ports)
     ]
-    panel.plug(path, ports.switch, given, far, group.network)
+    panel.plug(path, ports.switch, given, far, group.network, group.ports)
     panel.keep(path, ports, name)
 
 
@@ -234,7 +246,9 @@ def _pair(facts: Facts, panel: _Panel, name: str, switch: Switch) -> None:
             report.on_key("PORT-011", (*path, "pair_ports"), name=name, stated="pair_ports", missing="pair")
         return
     if switch.pair == name:
-        report.on("PORT-010", (*path, "pair"), name=name)
+        waiting = [other for other, stated in facts.site.switches.items() if stated.pair == name != other]
+        fix = one_of(waiting, "name the other switch: {}") if waiting else Fix("name the other switch")
+        report.on("PORT-010", (*path, "pair"), name=name, fix=fix)
         return
     if switch.pair_ports is None and not facts.has((*path, "pair_ports")):
         report.on_key("PORT-011", (*path, "pair"), name=name, stated="pair", missing="pair_ports")

@@ -13,4 +13,5 @@ def check(facts: Facts) -> None:
     known = [*KINDS, *facts.site.pis]
     for name in facts.site.rollout.limits:
         if name not in known:
-            facts.report.on_key("ROLL-001", ("rollout", "limits", name), name=name, hint=facts.report.hint(name, known))
+            hint = facts.report.hint(name, known, facts.site.rollout.limits)
+            facts.report.on_key("ROLL-001", ("rollout", "limits", name), name=name, hint=hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -10,6 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pinion.services.node_programs.model_store import Model
 from pinion.site.edge_models import stored
 from pinion.site.errors import Path
+from pinion.site.model import ArtefactSource, EdgeModel, PoolModel, Site
+from pinion.site.pool_models import pooled
 from pinion.site.rules.facts import Facts
 
 
@@ -18,15 +21,14 @@ def check(facts: Facts) -> None:
     store, where = facts.site.concerns.model_store, ("concerns", "model_store", "key")
     if store is None or facts.guessed(where):
         return
-    for name, (edge, source) in stored(facts.site).items():
-        path: Path = ("models", name, "edge", "source")
+    for name, form, stated, source in _signed(facts.site):
+        path: Path = ("models", name, form, "source")
         said = [(*path, key) for key in ("sha256", "size", "signature", "format", "architecture")]
-        signed = [("models", name, "edge", "artefact"), *said]
-        if any(map(facts.unsound, signed)):
+        if any(map(facts.unsound, [("models", name, form, "artefact"), *said])):
             continue
         model = Model(
             name,
-            edge.artefact,
+            stated.artefact,
             source.url,
             source.sha256,
             source.size,
@@ -37,6 +39,14 @@ def check(facts: Facts) -> None:
         )
         if not _holds(model, store.key):
             facts.report.on("MODEL-015", (*path, "signature"), name=name)
+
+
+def _signed(site: Site) -> Iterator[tuple[str, str, EdgeModel | PoolModel, ArtefactSource]]:
+    """Each form of a model that says where it is had from: the model's name, the form's key, the form, its source."""
+    for name, (edge, source) in stored(site).items():
+        yield name, "edge", edge, source
+    for name, pool in pooled(site).items():
+        yield name, "pool", pool, pool.source
 
 
 def _holds(model: Model, key: str) -> bool:

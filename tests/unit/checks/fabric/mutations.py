@@ -13,6 +13,10 @@ from pinion.checks.fabric.artefacts import Artefact
 _NUMBER = re.compile(r"(?<![\w./-])\d+(?:\.\d+)?(?![\w./])")
 #: What of the files is about traffic classes, VLANs of ports and MTU; the rest (names, addresses, rings) is for other checks.
 _LINES = {
+    ".yaml": re.compile(
+        r"\s*(('\d+'|access|vlan|mtu|bw-percent|traffic-class|switch-priority|pcp|(min|max)-threshold|probability|cable-length"
+        r"|memory-percent|polling-interval|robustness):.*)"
+    ),
     ".cfg": re.compile(
         r"\s*(qos map|uc-tx-queue|bandwidth|random-detect|priority-flow-control|switchport (access|trunk)|(l2 )?mtu)\b.*"
     ),
@@ -42,8 +46,10 @@ def mutations(artefacts: Sequence[Artefact], random: Random) -> Iterator[Mutatio
     for place, artefact in enumerate(artefacts):
         pattern = _LINES[artefact.path[artefact.path.rindex(".") :]]
         lines = artefact.text.splitlines()
+        section = ""
         for at, line in enumerate(lines):
-            if pattern.fullmatch(line) is None:
+            section = line.strip() if re.fullmatch(r" {4}\S+:", line) else section
+            if pattern.fullmatch(line) is None or section in {"acl:", "bridge:"}:
                 continue
             for match in _NUMBER.finditer(line):
                 changed = f"{line[: match.start()]}{_other(match[0], random)}{line[match.end() :]}"

@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
+from unit.drivers.switch.cumulus_sites import SITES, renamed
+from unit.hosts.sites import DC
 
 from pinion.cli import main
 
@@ -84,12 +87,33 @@ def test_a_contradiction_is_told_with_file_line_and_what_to_change(tmp_path: Pat
     done = run("check", "dc-rack-12", "--from", str(tmp_path))
     assert done.exit_code == 1
     assert (
-        f"switches/tor-2.cfg:{line} pinion-lossless pauses priority 4, which no NIC pauses: take the line out"
+        f"switches/tor-2.cfg:{line} pinion-lossless pauses priority 4, which no NIC pauses: take it out"
         in done.output.splitlines()
     )
     told = json.loads(run("check", "dc-rack-12", "--from", str(tmp_path), "--json").output)
     assert told["ok"] is False
     assert {one["file"] for one in told["contradictions"]} == {"switches/tor-2.cfg"}
+
+
+def test_a_switch_with_cumulus_has_yaml(tmp_path: Path) -> None:
+    stated = renamed(yaml.safe_load(DC.read_text(encoding="utf-8")))
+    SITES["dc-rack-12"][1](stated)
+    site = tmp_path / "rack" / "site.yml"
+    site.parent.mkdir()
+    site.write_text(yaml.safe_dump(stated), encoding="utf-8")
+    assert run("check", str(site)).output == "dc-rack-12: 11 files agree\n"
+    assert run("write", str(site), str(tmp_path / "files")).exit_code == 0
+    config = tmp_path / "files/switches/tor-1.yaml"
+    config.write_text(config.read_text(encoding="utf-8").replace("bw-percent: 60", "bw-percent: 50", 1))
+    done = run("check", str(site), "--from", str(tmp_path / "files"))
+    assert done.exit_code == 1
+    assert "pinion-lossless: class rdma has 50 % of a port, and 60 % in the site file: make it 60 %" in done.output
+    told = run("explain", str(site)).output
+    assert [line.split()[1:4] for line in told.splitlines() if line.startswith("rdma ") and "leaf" in line] == [
+        ["leaf", "tor-1", "swp55"],
+        ["leaf", "tor-2", "swp52"],
+    ]
+    assert told.endswith("\nEvidence: parsed. Files were read; no switch and no card was asked.\n")
 
 
 def test_a_folder_without_the_files_cannot_be_read(tmp_path: Path) -> None:

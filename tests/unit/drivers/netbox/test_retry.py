@@ -47,7 +47,7 @@ def test_gives_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("7", 7.0), ("0.5", 0.5), ("-3", 0.0), (None, None), ("", None), ("soon", None)]
+    ("text", "seconds"), [("7", 7.0), ("0.5", None), ("-3", None), (None, None), ("", None), ("soon", None)]
 )
 def test_retry_after(text: str | None, seconds: float | None) -> None:
     assert retry_after(text) == seconds

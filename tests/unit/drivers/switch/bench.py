@@ -21,6 +21,7 @@ from pinion.drivers.switch import (
     VlanState,
     open_driver,
 )
+from pinion.drivers.switch.eos_qos_parser import DEFAULTS
 from pinion.drivers.switch.eos_shell import EosShell
 from pinion.drivers.switch.qos import canonical, ordered_maps
 from pinion.lab.switch.loopback import LoopbackSwitch
@@ -95,7 +96,7 @@ class MemoryBench:
         )
 
     def _edit_qos(self, change: Callable[[SwitchQos], SwitchQos]) -> None:
-        self.switch.edit(lambda state: state.model_copy(update={"qos": canonical(change(state.qos))}))
+        self.switch.edit(lambda state: state.model_copy(update={"qos": canonical(change(state.qos), DEFAULTS)}))
 
     def give_share(self, profile: str, queue: int, share: int) -> None:
         def of_queue(one: QosQueue) -> QosQueue:

@@ -8,7 +8,6 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from pinion.plan import plan
-from pinion.plan.fabric import VIRTUAL_ROUTER_MAC
 from pinion.plan.model import (
     EcnMarking,
     PauseWatchdog,
@@ -26,6 +25,7 @@ from pinion.site.catalog import Evidence
 from pinion.site.loader import load
 
 ROOT = Path(__file__).parents[4]
+VIRTUAL_ROUTER_MAC = "00:1c:73:00:00:99"
 PORTS = ("Ethernet1", "Ethernet2", "Ethernet3", "Ethernet4")
 
 

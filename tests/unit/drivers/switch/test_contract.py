@@ -68,7 +68,7 @@ def test_a_foreign_vlan_is_told_and_left(bench: Bench) -> None:
     assert vlan.name == "guest"
     assert driver.apply(plan).empty
     gone = driver.undo(plan)
-    assert gone.left == ("VLAN 400 (guest)", "ip routing")
+    assert gone.left == ("VLAN 400 (guest)", "IPv4 routing")
     assert driver.read().vlan(400) == vlan
 
 
@@ -120,18 +120,18 @@ GUARDED = small_plan(ssh_sources=("10.77.99.0/24", "10.77.100.10/32", "fd00:99::
 def test_who_may_open_ssh_is_held_found_and_repaired(bench: Bench) -> None:
     driver = bench.driver()
     said = {str(change) for change in driver.apply(GUARDED).changes}
-    assert "SSH to the switch, ip: let in added 10.77.99.0/24, 10.77.100.10/32" in said
-    assert "SSH to the switch, ipv6: access list added pinion-ssh" in said
+    assert "SSH to the switch over IPv4: let in added 10.77.99.0/24, 10.77.100.10/32" in said
+    assert "SSH to the switch over IPv6: access list added pinion-ssh" in said
     assert driver.read() == wanted(GUARDED)
     assert driver.apply(GUARDED).empty
     bench.ask(None)
     assert [str(change) for change in driver.apply(GUARDED).changes] == [
-        "SSH to the switch, ip: access list added pinion-ssh"
+        "SSH to the switch over IPv4: access list added pinion-ssh"
     ]
     fewer = small_plan(ssh_sources=("10.77.99.0/24",))
     assert [str(change) for change in driver.apply(fewer, GUARDED).changes] == [
-        "SSH to the switch, ip: let in 10.77.99.0/24, 10.77.100.10/32 -> 10.77.99.0/24",
-        "SSH to the switch, ipv6: let in fd00:99::/64 -> nobody",
+        "SSH to the switch over IPv4: let in 10.77.99.0/24, 10.77.100.10/32 -> 10.77.99.0/24",
+        "SSH to the switch over IPv6: let in fd00:99::/64 -> nobody",
     ]
     assert bench.reboot() == wanted(fewer)
 
@@ -143,7 +143,7 @@ def test_a_plan_that_holds_nobody_back_takes_our_list_away_and_leaves_somebodys(
     assert driver.read() == wanted(small_plan())
     bench.ask("corporate")
     assert driver.diff(small_plan()).empty
-    assert driver.diff(small_plan()).left == ("management ssh: ip access-group corporate in",)
+    assert driver.diff(small_plan()).left == ("SSH over IPv4 asks access list corporate",)
     driver.apply(GUARDED)
     assert driver.read() == wanted(GUARDED), "a plan that says who may log in is asked"
     driver.undo(GUARDED)
@@ -162,11 +162,8 @@ def test_traffic_classes_are_held_found_and_repaired(bench: Bench) -> None:
     bench.give_share("pinion-lossy", 3, 10)
     bench.map_dscp(26, 5)
     said = [str(change) for change in driver.diff(CLASSES).changes]
-    ecn = (
-        "random-detect ecn minimum-threshold 256 kbytes maximum-threshold 512 kbytes max-mark-probability 100 weight 0"
-    )
-    queue = f"bandwidth guaranteed percent 1, {ecn}"
-    old, new = (f"no priority, bandwidth percent {share}, {queue}" for share in (10, 60))
+    rest = "guaranteed 1 %, ECN from 256 to 512 kB with 100 %"
+    old, new = (f"share {share} %, {rest}" for share in (10, 60))
     assert said == [
         "DSCP 26 (traffic_classes.rdma): traffic class 5 -> 3",
         f"QoS profile pinion-lossy: queue 3 {old} -> {new}",
@@ -188,10 +185,8 @@ def test_classes_of_somebodys_are_told_and_left(bench: Bench) -> None:
     bench.add_profile("by-hand")
     bench.add_profile("pinion-old")
     done = driver.apply(CLASSES)
-    assert done.left == ("qos map dscp 46 to traffic-class 4", "qos profile by-hand")
-    assert "QoS profile pinion-old qos trust cos removed" in list(map(str, done.changes)), (
-        "its name says that it is ours"
-    )
+    assert done.left == ("DSCP 46 to traffic class 4", "QoS profile by-hand")
+    assert "QoS profile pinion-old trust cos removed" in list(map(str, done.changes)), "its name says that it is ours"
     held = driver.read().qos
     assert [profile.name for profile in held.profiles] == ["by-hand", "pinion-lossless", "pinion-lossy"]
     assert driver.apply(CLASSES).empty
@@ -209,7 +204,7 @@ def test_classes_that_the_plan_no_longer_has_are_taken_back(bench: Bench) -> Non
     fewer = fewer.model_copy(update={"qos": fewer.qos.model_copy(update={"maps": maps, "watchdog": None})})
     done = [str(change) for change in driver.apply(fewer, CLASSES).changes]
     assert "DSCP 16 (traffic_classes.control): traffic class 4 -> 2" in done
-    assert "PFC watchdog: timers timeout 0.20, polling-interval 0.10, recovery-time 0.20, action drop removed" in done
+    assert "PFC watchdog: timers timeout 200 ms, polling 100 ms, recovery 200 ms, action drop removed" in done
     assert driver.read() == wanted(fewer)
     driver.undo(fewer)
     assert driver.read() == FACTORY.model_copy(update={"ip_routing": True})

@@ -13,7 +13,8 @@ from pinion.drivers.switch.eos_parser import parse
 from pinion.drivers.switch.replacement import eos_commands
 from pinion.drivers.switch.state import wanted
 from pinion.plan.model import Svi, SwitchPlan, SwitchVlan
-from pinion.render.switch import eos_config
+from pinion.plan.switch_state import switch_state
+from pinion.render.eos import eos_config
 
 
 def _with_port(state: SwitchState, name: str, **fields: object) -> SwitchState:
@@ -117,7 +118,7 @@ def test_foreign_vlans_and_gateways_are_told_and_left() -> None:
     )
     diff = compare(foreign, plan)
     assert diff.empty
-    assert diff.left == ("VLAN 400 (guest)", "VLAN 401", "interface Vlan400")
+    assert diff.left == ("VLAN 400 (guest)", "VLAN 401", "gateway of VLAN 400")
     said = eos_commands(foreign, plan)
     assert not [line for line in said if "400" in line or "401" in line]
 
@@ -133,7 +134,7 @@ def test_what_only_the_former_plan_lists_goes() -> None:
     assert "VLAN 100 (networks.control) control removed" in said
     assert "gateway of VLAN 100 (networks.control) 10.77.100.1/24 removed" in said
     assert diff.left == ()
-    assert compare(wanted(before), after).left == ("VLAN 100 (control)", "interface Vlan100")
+    assert compare(wanted(before), after).left == ("VLAN 100 (control)", "gateway of VLAN 100")
     assert {"no vlan 100", "no interface Vlan100"} <= set(eos_commands(wanted(before), after, before))
 
 
@@ -170,7 +171,7 @@ def test_routing_is_switched_on_and_never_off() -> None:
         alone,
     )
     assert diff.empty
-    assert diff.left == ("ip routing", "ipv6 unicast-routing", "ip virtual-router mac-address 00:1c:73:00:00:99")
+    assert diff.left == ("IPv4 routing", "IPv6 routing", "MAC address of shared gateways 00:1c:73:00:00:99")
 
 
 def test_unsaved_and_unconfirmed_are_differences() -> None:
@@ -193,7 +194,7 @@ def test_undo_takes_ours_away_and_tells_what_stays() -> None:
     assert reached.vlans == (VlanState(vid=400, name="guest"),)
     assert reached.svis == ()
     assert reached.ports == tuple(PortState(name=port.name, enabled=False) for port in plan.ports)
-    assert diff.left == ("VLAN 400 (guest)", "ip routing")
+    assert diff.left == ("VLAN 400 (guest)", "IPv4 routing")
     assert removal(reached, plan).empty
 
 
@@ -209,7 +210,7 @@ def test_the_default_vlan_is_never_removed() -> None:
 @given(switch_plans(), switch_plans())
 def test_replacing_says_every_line_of_the_plan_and_touches_nothing_else(now: SwitchPlan, after: SwitchPlan) -> None:
     said = eos_commands(wanted(now), after, now)
-    body = [line.strip() for line in eos_config(after).splitlines() if line.strip("! ")]
+    body = [line.strip() for line in eos_config(switch_state(after)).splitlines() if line.strip("! ")]
     assert [line for line in said if line in body][-1:] == body[-1:]
     assert all(line in said for line in body)
     prelude = said[: len(said) - len(body)]
@@ -220,7 +221,7 @@ def test_replacing_says_every_line_of_the_plan_and_touches_nothing_else(now: Swi
     )
     assert all(line.startswith((*ours, *lists, *classes)) for line in prelude)
     assert ("management ssh" in prelude) == bool(now.ssh_sources and not after.ssh_sources)
-    assert parse(eos_config(after)) == wanted(after)
+    assert parse(eos_config(switch_state(after))) == wanted(after)
 
 
 @settings(max_examples=40)

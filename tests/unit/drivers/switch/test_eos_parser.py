@@ -7,10 +7,24 @@ from hypothesis import strategies as st
 from unit.drivers.switch.plans import lab_plan, switch_plans
 
 from pinion.drivers.switch.eos_parser import parse
-from pinion.drivers.switch.qos import TRAFFIC_CLASSES
-from pinion.drivers.switch.state import PortState, SshGuard, SviState, SwitchState, VlanState, wanted
-from pinion.plan.model import EcnMarking, PauseWatchdog, QosMap, QosProfile, QosQueue, SwitchPlan, SwitchQos
-from pinion.render.switch import eos_config
+from pinion.drivers.switch.eos_qos_parser import DEFAULTS
+from pinion.drivers.switch.state import wanted
+from pinion.plan.model import (
+    EcnMarking,
+    PauseWatchdog,
+    PortState,
+    QosMap,
+    QosProfile,
+    QosQueue,
+    SshGuard,
+    SviState,
+    SwitchPlan,
+    SwitchQos,
+    SwitchState,
+    VlanState,
+)
+from pinion.plan.switch_state import switch_state
+from pinion.render.eos import eos_config
 from pinion.site import catalog
 
 #: What a real switch says, with much that is none of our business.
@@ -90,13 +104,13 @@ end
 
 @given(switch_plans())
 def test_what_is_rendered_reads_back_as_what_is_wanted(plan: SwitchPlan) -> None:
-    assert parse(eos_config(plan)) == wanted(plan)
+    assert parse(eos_config(switch_state(plan))) == wanted(plan)
 
 
 def test_the_lab_reads_back() -> None:
     plan = lab_plan()
-    assert len(parse(eos_config(plan)).ports) == 16
-    assert parse(eos_config(plan)) == wanted(plan)
+    assert len(parse(eos_config(switch_state(plan))).ports) == 16
+    assert parse(eos_config(switch_state(plan))) == wanted(plan)
 
 
 def test_a_real_configuration() -> None:
@@ -293,4 +307,4 @@ def test_traffic_classes_as_a_switch_shows_them() -> None:
 def test_the_driver_and_the_catalogue_know_one_map_of_eos() -> None:
     qos = catalog.load().platforms["arista-eos"].qos
     assert qos is not None
-    assert qos.traffic_classes == TRAFFIC_CLASSES
+    assert qos.traffic_classes == DEFAULTS.traffic_classes

@@ -19,7 +19,7 @@ from pinion.lab.layers import LayerStore
 from pinion.lab.models.artefacts import Artefacts, ModelError, default_cache, intact, obtain, place
 from pinion.lab.ports import free_ports
 from pinion.lab.triton.recipes import TRITON
-from pinion.services.triton_model.generation import INPUTS
+from pinion.services.triton_model.tensors import INPUTS
 
 #: How far logarithms of probabilities may differ: float32 sums in another order differ by some 1e-6 here, another formula by far more.
 TOLERANCE = 1e-4
@@ -94,7 +94,9 @@ KSERVE = {"TYPE_STRING": "BYTES"}
 def infer(address: str, model: Artefacts, asked: dict[str, object]) -> tuple[int, dict[str, Any]]:
     """Ask Triton by KServe's protocol, version 2: the status, and the outputs by name (or the error under "error")."""
     kinds = {tensor.name: KSERVE.get(tensor.kind, tensor.kind.removeprefix("TYPE_")) for tensor in INPUTS}
-    inputs = [{"name": name, "datatype": kinds[name], "shape": [1], "data": [value]} for name, value in asked.items()]
+    inputs = [
+        {"name": name, "datatype": kinds[name], "shape": [1, 1], "data": [value]} for name, value in asked.items()
+    ]
     answer = httpx.post(f"{address}/v2/models/{model.manifest['name']}/infer", json={"inputs": inputs}, timeout=60)
     body = answer.json()
     return answer.status_code, {found["name"]: found["data"] for found in body.get("outputs", ())} or body

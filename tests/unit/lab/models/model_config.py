@@ -14,12 +14,15 @@ _MESSAGES = {
     },
     "ModelOutput": {"name": (1, "string", False), "data_type": (2, "DataType", False), "dims": (3, "int64", True)},
     "ModelInstanceGroup": {"kind": (4, "Kind", False), "count": (2, "int32", False)},
+    "ModelDynamicBatching": {
+        "preferred_batch_size": (1, "int32", True), "max_queue_delay_microseconds": (2, "uint64", False),
+    },
     "ModelParameter": {"string_value": (1, "string", False)},
     "ParametersEntry": {"key": (1, "string", False), "value": (2, "ModelParameter", False)},
     "ModelConfig": {
         "name": (1, "string", False), "backend": (17, "string", False), "max_batch_size": (4, "int32", False),
         "input": (5, "ModelInput", True), "output": (6, "ModelOutput", True), "instance_group": (7, "ModelInstanceGroup", True),
-        "parameters": (14, "ParametersEntry", True),
+        "dynamic_batching": (11, "ModelDynamicBatching", False), "parameters": (14, "ParametersEntry", True),
     },
 }  # fmt: skip
 _ENUMS = {
@@ -31,6 +34,7 @@ _ENUMS = {
 _SCALARS = {
     "string": _FIELD.TYPE_STRING,
     "int64": _FIELD.TYPE_INT64,
+    "uint64": _FIELD.TYPE_UINT64,
     "int32": _FIELD.TYPE_INT32,
     "bool": _FIELD.TYPE_BOOL,
 }

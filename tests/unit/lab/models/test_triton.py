@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -17,20 +18,18 @@ import httpx
 import psutil
 import pytest
 from google.protobuf.text_format import ParseError
-from unit.lab.models import model_config
+from unit.lab.models import model_config as proto
 from unit.lab.models.engines import KSERVE, close, few_steps, infer, reference, triton_layers
 
-from pinion.lab.cluster.recipes import KUBERNETES_NODE
 from pinion.lab.errors import LabError
-from pinion.lab.layers import BASE
 from pinion.lab.models.artefacts import Artefacts
-from pinion.lab.parts import MachineNeeds, merged
 from pinion.lab.triton.__main__ import main
-from pinion.lab.triton.recipes import TRITON
-from pinion.lab.triton.repository import ModelConfig, config, write_repository
+from pinion.lab.triton.repository import write_repository
 from pinion.lab.triton.standalone import standalone
+from pinion.plan.triton_config import Batching, ModelConfig, model_config
 from pinion.services.onnx_model_server.engine import Engine
-from pinion.services.triton_model.generation import INPUTS, OUTPUTS, Asked, AskedError, Kind, Tensor, answered
+from pinion.services.triton_model.generation import Asked, AskedError, answered
+from pinion.services.triton_model.tensors import INPUTS, OUTPUTS, Kind, Tensor
 
 #: Inputs by name; the status, and outputs by name.
 Ask = Callable[[dict[str, object]], tuple[int, dict[str, Any]]]
@@ -47,7 +46,7 @@ def in_memory(model: Artefacts, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """model.py as the repository has it, in a process that finds nothing else of Pinion."""
     pytest.importorskip("onnxruntime", reason="the model needs requirements/onnx_server.in")
     place = write_repository(tmp_path_factory.mktemp("triton") / "models", model)
-    stated = json.dumps(model_config.read((place / "config.pbtxt").read_text()))
+    stated = json.dumps(proto.read((place / "config.pbtxt").read_text()))
     program = Path(__file__).with_name("triton_stand_in.py")
     with subprocess.Popen(
         [sys.executable, str(program), str(place / "1"), stated],
@@ -60,9 +59,9 @@ def in_memory(model: Artefacts, tmp_path_factory: pytest.TempPathFactory) -> Ite
         def ask(asked: dict[str, object]) -> tuple[int, dict[str, Any]]:
             assert process.stdin is not None
             assert process.stdout is not None
-            process.stdin.write(json.dumps(asked) + "\n")
+            process.stdin.write(json.dumps([asked]) + "\n")
             process.stdin.flush()
-            status, outputs = json.loads(process.stdout.readline())
+            ((status, outputs),) = json.loads(process.stdout.readline())
             return status, outputs
 
         yield ask
@@ -124,17 +123,35 @@ def test_it_says_what_is_wrong_with_a_request(ask: Ask, asked: dict[str, object]
 def test_an_answer_is_made_without_triton(model: Artefacts) -> None:
     pytest.importorskip("onnxruntime", reason="the model needs requirements/onnx_server.in")
     engine, wanted = Engine(model.onnx), reference(model)
-    found = answered(engine, Asked(wanted["prompt"].encode(), len(wanted["tokens"])))
+    good = Asked(wanted["prompt"].encode(), len(wanted["tokens"]))
+    bad = (Asked(b"\xff"), Asked(b"", temperature=float("nan")))
+    first, found, last = answered(engine, [bad[0], good, bad[1]])
+    assert isinstance(first, AskedError)
+    assert isinstance(last, AskedError)
+    assert not isinstance(found, AskedError)
     assert list(found.tokens) == wanted["tokens"]
-    for asked in (Asked(b"\xff"), Asked(b"", temperature=float("nan"))):
-        with pytest.raises(AskedError):
-            answered(engine, asked)
+
+
+def test_a_batch_answers_as_each_alone_would(model: Artefacts) -> None:
+    """Of several lengths, lukewarm and cold, one that needs no step, and one that ends before the others."""
+    pytest.importorskip("onnxruntime", reason="the model needs requirements/onnx_server.in")
+    engine = Engine(model.onnx)
+    texts = ("The ", "The concern that keeps the models of a node", "", "x")
+    batch = [Asked(text.encode(), 3 * number, 0.7 * (number % 2), number) for number, text in enumerate(texts)]
+    together = answered(engine, batch)
+    for asked, found in zip(batch, together, strict=True):
+        (alone,) = answered(engine, [asked])
+        assert not isinstance(alone, AskedError)
+        assert not isinstance(found, AskedError)
+        assert found.tokens == alone.tokens
+        assert close(list(found.log_probabilities), list(alone.log_probabilities))
 
 
 def test_the_repository_is_laid_out_as_triton_wants_it(model: Artefacts, tmp_path: Path) -> None:
     (tmp_path / "pinion-tiny").mkdir(mode=0o700)
     (tmp_path / "pinion-tiny" / "left over").write_text("")
-    place = write_repository(tmp_path, model, instances=2, threads=3)
+    batching = Batching(8, 0.0025, (4, 8))
+    place = write_repository(tmp_path, model, instances=2, threads=3, batching=batching)
     assert list(tmp_path.iterdir()) == [place], "nothing half-written beside it"
     files = {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
     assert files == {
@@ -142,15 +159,18 @@ def test_the_repository_is_laid_out_as_triton_wants_it(model: Artefacts, tmp_pat
         "1/pinion/services/onnx_model_server/__init__.py", "1/pinion/services/onnx_model_server/engine.py",
         "1/pinion/services/onnx_model_server/tokenizer.py",
         "1/pinion/services/triton_model/__init__.py", "1/pinion/services/triton_model/generation.py",
+        "1/pinion/services/triton_model/tensors.py",
     }  # fmt: skip
     assert (place / "1/model.onnx").read_bytes() == model.onnx.read_bytes()
     # Triton is another user
     assert all(
         path.stat().st_mode & 0o777 == (0o755 if path.is_dir() else 0o644) for path in (place, *place.rglob("*"))
     )
-    assert model_config.read((place / "config.pbtxt").read_text()) == {
+    assert proto.read((place / "config.pbtxt").read_text()) == {
         "name": "pinion-tiny",
         "backend": "python",
+        "max_batch_size": 8,
+        "dynamic_batching": {"preferred_batch_size": [4, 8], "max_queue_delay_microseconds": "2500"},
         "input": [
             {"name": "text_input", "data_type": "TYPE_STRING", "dims": [1]},
             {"name": "max_tokens", "data_type": "TYPE_INT32", "dims": [1], "optional": True},
@@ -163,21 +183,19 @@ def test_the_repository_is_laid_out_as_triton_wants_it(model: Artefacts, tmp_pat
             {"name": "log_probabilities", "data_type": "TYPE_FP32", "dims": [-1]},
         ],
         "instance_group": [{"kind": "KIND_CPU", "count": 2}],
-        "parameters": {"threads": {"string_value": "3"}},
+        "parameters": {
+            "threads": {"string_value": "3"},
+            "sha256": {"string_value": hashlib.sha256(model.onnx.read_bytes()).hexdigest()},
+        },
     }
 
 
 def test_a_name_cannot_leave_its_quotes() -> None:
     hostile = 'a" backend: "b\\\n\u00e9'
-    found = model_config.read(ModelConfig(hostile, "python", (Tensor("x", Kind.INT64),), ()).text())
+    found = proto.read(ModelConfig(hostile, "python", (Tensor("x", Kind.INT64),), ()).text())
     assert (found["name"], found["backend"]) == (hostile, "python")
     with pytest.raises(ParseError):
-        model_config.read(config("a").text() + "unknown: 1\n")
-
-
-def test_a_gpu_server_of_the_lab_can_have_its_layer() -> None:
-    cluster = MachineNeeds(layer=KUBERNETES_NODE)
-    assert merged("nv-1", BASE, [MachineNeeds(layer=TRITON), cluster]).layer == TRITON
+        proto.read(model_config("a", "0").text() + "unknown: 1\n")
 
 
 def test_triton_reads_what_was_written(model: Artefacts, triton: str) -> None:
@@ -188,7 +206,7 @@ def test_triton_reads_what_was_written(model: Artefacts, triton: str) -> None:
     assert (said["platform"], said["versions"]) == ("python", ["1"])
     for key, tensors in (("inputs", INPUTS), ("outputs", OUTPUTS)):
         assert said[key] == [
-            {"name": tensor.name, "datatype": KSERVE.get(tensor.kind, tensor.kind.removeprefix("TYPE_")), "shape": list(tensor.dims)}
+            {"name": tensor.name, "datatype": KSERVE.get(tensor.kind, tensor.kind.removeprefix("TYPE_")), "shape": [-1, *tensor.dims]}
             for tensor in tensors
         ]  # fmt: skip
     (group,) = httpx.get(f"{named}/config", timeout=10).json()["instance_group"]

@@ -1,8 +1,8 @@
 """Triton's Python backend in memory: what of triton_python_backend_utils our model uses, and how requests are put to it.
 
 As a program it loads the model of a version's folder, and nothing else of Pinion's than lies there: python triton_stand_in.py FOLDER
-CONFIG. Each line of its input is one request (inputs by name), each line of its output the answer: status and outputs, as
-`engines.infer` has them.
+CONFIG. Each line of its input is one batch: a list of requests (inputs by name); each line of its output the list of their answers: status
+and outputs, as `engines.infer` has them.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ class TritonError:
         self.message, self.code = message, code
 
 
+class TritonModelException(Exception):  # noqa: N818 - Triton's name
+    pass
+
+
 class InferenceResponse:
     def __init__(self, output_tensors: list[Tensor] | None = None, error: TritonError | None = None) -> None:
         self.output_tensors, self.error = output_tensors or [], error
@@ -56,12 +60,15 @@ def main(folder: Path, config: dict[str, Any]) -> None:
     model.initialize({"model_config": json.dumps(config), "model_repository": place, "model_version": version})
     kinds = {tensor["name"]: TYPES[tensor["data_type"]] for tensor in config["input"]}
     for line in sys.stdin:
-        request = {
-            name: Tensor(name, np.array([value.encode() if isinstance(value, str) else value], kinds[name]))
-            for name, value in json.loads(line).items()
-        }
-        (response,) = model.execute([request])
-        print(json.dumps(told(response, config)), flush=True)
+        batch = [
+            {
+                name: Tensor(name, np.array([[value.encode() if isinstance(value, str) else value]], kinds[name]))
+                for name, value in asked.items()
+            }
+            for asked in json.loads(line)
+        ]
+        responses = model.execute(batch)
+        print(json.dumps([told(response, config) for response in responses]), flush=True)
 
 
 def told(response: InferenceResponse, config: dict[str, Any]) -> list[object]:
@@ -72,13 +79,13 @@ def told(response: InferenceResponse, config: dict[str, Any]) -> list[object]:
     for output in config["output"]:
         array = found[output["name"]]
         assert array.dtype == TYPES[output["data_type"]]
-        assert [
-            length if stated >= 0 else -1 for length, stated in zip(array.shape, output["dims"], strict=True)
-        ] == output["dims"]
+        # before the stated dimensions comes that of the batch
+        dims = [1, *output["dims"]]
+        assert [length if stated >= 0 else -1 for length, stated in zip(array.shape, dims, strict=True)] == dims
     return [
         200,
         {
-            name: [one.decode() if isinstance(one, bytes) else one for one in array.tolist()]
+            name: [one.decode() if isinstance(one, bytes) else one for one in array[0].tolist()]
             for name, array in found.items()
         },
     ]

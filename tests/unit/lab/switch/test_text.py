@@ -13,7 +13,8 @@ from pinion.lab.switch.nos.config import Config
 from pinion.lab.switch.nos.loading import load
 from pinion.lab.switch.nos.text import diff, render
 from pinion.plan.model import QosQueue, SwitchPlan
-from pinion.render.switch import eos_config
+from pinion.plan.switch_state import switch_state
+from pinion.render.eos import eos_config
 
 
 @given(configs())
@@ -68,7 +69,7 @@ def test_the_driver_reads_what_the_switch_shows(config: Config) -> None:
 
 @given(switch_plans(PORTS))
 def test_the_switch_takes_whatever_is_rendered_for_it(plan: SwitchPlan) -> None:
-    config, refused = load(eos_config(plan), BASE)
+    config, refused = load(eos_config(switch_state(plan)), BASE)
     assert refused == []
     assert parse(render(config)) == wanted(plan)
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from pinion.drivers.netbox.errors import MissingError, NetBoxError
+from pinion.drivers.netbox.errors import ExistsError, MissingError, NetBoxError
 from pinion.drivers.netbox.found.references import References
 from pinion.drivers.netbox.found.view import View
 from pinion.drivers.netbox.kinds import KINDS_OF_UNIT, Kind, Ref, Want
-from pinion.drivers.netbox.results import Change, Conflict
+from pinion.drivers.netbox.results import Change
 from pinion.drivers.netbox.server.bulk import Writes
 from pinion.drivers.netbox.server.store import RecordStore
 
@@ -28,7 +28,7 @@ class Unit:
     error: NetBoxError | None = None
     exists: bool = False
     predecessor: str | None = None
-    conflicts: list[Conflict] = field(default_factory=list)
+    conflicts: list[ExistsError] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
 
     def fail(self, error: NetBoxError) -> None:
@@ -45,11 +45,6 @@ class Item:
     unit: Unit
     want: Want
     body: dict[str, JsonValue]
-
-    @property
-    def ref(self) -> Ref:
-        """The reference by which others name the record."""
-        return Ref(self.want.kind, self.want.mark, self.want.label)
 
 
 class Batch:
@@ -71,9 +66,12 @@ class Batch:
         for unit in units:
             for want in unit.wants:
                 self.by_kind[want.kind].append((unit, want))
-                for ref in want.refs():
-                    if (ref.kind, ref.mark) not in own:
-                        self.outside[ref.kind][ref.mark] = ref
+        waiting = [ref for unit in units for want in unit.wants for ref in want.refs()]
+        while waiting:
+            ref = waiting.pop()
+            if (ref.kind, ref.mark) not in own and ref.mark not in self.outside[ref.kind]:
+                self.outside[ref.kind][ref.mark] = ref
+                waiting += ref.refs()
 
     def load(self, *kinds: Kind) -> None:
         """Fetch what is marked as the units' or as something that they refer to."""

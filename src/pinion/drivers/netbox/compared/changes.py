@@ -32,7 +32,7 @@ def updated(item: Item, found: Match, patch: Mapping[str, JsonValue]) -> None:
     for name in patch:
         if name not in found.differing:
             continue
-        field = want.kind.column(name)
+        field = want.kind.column[name]
         before, after = field.site_word(_held(found.record, name)), shown({**want.body, **want.late}[name])
         path = f"{want.path}.{field.shown}" if want.path and field.shown else want.path or field.shown or ""
         item.unit.changes.append(Change(path, "update", before, field.site_word(after), want.label, where))
@@ -45,7 +45,7 @@ def updated(item: Item, found: Match, patch: Mapping[str, JsonValue]) -> None:
 
 
 def _held(record: Record, name: str) -> JsonValue:
-    if name == "assigned_object_id" and isinstance(record.get("assigned_object"), Mapping):
+    if name == "assigned_object_id" and isinstance(record.get("assigned_object"), dict):
         return word({"object": record["assigned_object"]})
     return word(record.get(name))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from pinion.drivers.netbox.errors import ExistsError
 from pinion.drivers.netbox.found.view import View
 from pinion.drivers.netbox.kinds import (
     ADOPTED,
@@ -28,7 +29,6 @@ from pinion.drivers.netbox.kinds import (
 )  # fmt: skip
 from pinion.drivers.netbox.kinds.marks import is_of_site, is_tagged, mark_of, site_of, unit_of, unit_words
 from pinion.drivers.netbox.kinds.values import Body, Record, cable_ends, identity, page, plain, same
-from pinion.drivers.netbox.results import Conflict
 
 #: Main objects of units: what refers to them does so by their unit's name, so a living unit keeps its own.
 _MAIN = frozenset({VLAN, DEVICE})
@@ -84,7 +84,7 @@ def own(view: View, want: Want, others: Others) -> list[Record]:
 
 def match(
     view: View, want: Want, body: Mapping[str, JsonValue], *, adopt: bool, others: Others
-) -> Match | Conflict | None:
+) -> Match | ExistsError | None:
     """The record for *want*, None when there is none, a conflict when it is not ours to have."""
     mine = own(view, want, others)
     not_for_us = {identity(one) for one in mine} | others.gone
@@ -95,13 +95,13 @@ def match(
     theirs = [one for one in hits if is_of_site(one, want.mark)]
     if mine:
         if want.kind not in (*_MAIN, CABLE) and (holder := _successor(want, body, theirs, others)) is not None:
-            if isinstance(holder, Conflict):
+            if isinstance(holder, ExistsError):
                 return holder
             return Match(holder, predecessor=mark_of(holder), displaced=mine[0])
         return Match(mine[0], doubles=tuple(mine[1:]))
     if theirs and len(theirs) == len(hits):  # None when it only stands in the way: `making_room` sees to that
         found = _successor(want, body, theirs, others)
-        if found is None or isinstance(found, Conflict):
+        if found is None or isinstance(found, ExistsError):
             return found
         twins = [one for one in theirs if one is not found and mark_of(one) == mark_of(found)]
         return Match(found, predecessor=mark_of(found), doubles=tuple(twins))
@@ -112,13 +112,13 @@ def match(
 
 def _successor(
     want: Want, body: Mapping[str, JsonValue], theirs: Sequence[Record], others: Others
-) -> Record | Conflict | None:
+) -> Record | ExistsError | None:
     """The record among *theirs* that *is* the wanted thing under another unit's name."""
     for record in theirs:
         mark = mark_of(record) or ""
         rival = others.bodies.get(mark)
         if rival is not None and set(want.kind.sought_keys(rival)) & set(want.kind.sought_keys(body)):
-            return Conflict(want.label, page(record), f"{unit_words(mark)} wants it, too")
+            return ExistsError(want.label, f"{unit_words(mark)} wants it, too", page(record))
         if _is_same_thing(want.kind, record, body, rival is not None) and not (
             want.kind in _MAIN and unit_of(mark) in others.alive
         ):
@@ -134,19 +134,21 @@ def _is_same_thing(kind: Kind, record: Record, body: Mapping[str, JsonValue], wa
     return kind is not CABLE or (not wanted and has_same_ends(record, body))
 
 
-def _not_marked(want: Want, body: Mapping[str, JsonValue], hits: Sequence[Record], *, adopt: bool) -> Match | Conflict:
+def _not_marked(
+    want: Want, body: Mapping[str, JsonValue], hits: Sequence[Record], *, adopt: bool
+) -> Match | ExistsError:
     if len(hits) > 1 and want.kind is not CABLE:
-        return Conflict(want.label, page(hits[0]), f"{len(hits)} objects answer to it; make it one of them by hand")
+        return ExistsError(want.label, f"{len(hits)} objects answer to it; make it one of them by hand", page(hits[0]))
     hit = next((one for one in hits if not is_of_site(one, want.mark)), hits[0])
     if (other := mark_of(hit)) is not None:
-        return Conflict(want.label, page(hit), f"is managed by Pinion already, as {other}")
+        return ExistsError(want.label, f"is managed by Pinion already, as {other}", page(hit))
     if want.kind is CABLE:
         if len(hits) == 1 and has_same_ends(hit, body):
             return Match(hit, take=True)
-        return Conflict(want.label, page(hit), f"one of its ports is taken by {hit.get('display')}")
+        return ExistsError(want.label, f"one of its ports is taken by {hit.get('display')}", page(hit))
     if adopt or (want.kind.inside and _lies_inside(want.kind, hit, body)):
         return Match(hit, take=True)
-    return Conflict(want.label, page(hit), "exists already and is not Pinion's; set pinion:adopt to take it over")
+    return ExistsError(want.label, "exists already and is not Pinion's; set pinion:adopt to take it over", page(hit))
 
 
 def _lies_inside(kind: Kind, record: Record, body: Mapping[str, JsonValue]) -> bool:

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from pinion.drivers.netbox.errors import MissingError
 from pinion.drivers.netbox.found.view import View
-from pinion.drivers.netbox.kinds import Ends, Kind, Ref, Value
+from pinion.drivers.netbox.kinds import Ends, Kind, Ref, Value, Want
 from pinion.drivers.netbox.kinds.values import identity
 
 
@@ -20,13 +20,13 @@ class References:
         self._dry = dry
         self._ids: dict[tuple[Kind, str], int] = {}
 
-    def know(self, ref: Ref, number: int) -> None:
-        """Note the id of a reference."""
-        self._ids[ref.kind, ref.mark] = number
+    def know(self, what: Ref | Want, number: int) -> None:
+        """Note the id of a record."""
+        self._ids[what.kind, what.mark] = number
 
-    def pretend(self, ref: Ref) -> None:
+    def pretend(self, what: Ref | Want) -> None:
         """Note, in a preview, that the record would be made."""
-        self._ids[ref.kind, ref.mark] = -1 - len(self._ids)
+        self._ids[what.kind, what.mark] = -1 - len(self._ids)
 
     def find(self, kind: Kind, refs: Iterable[Ref]) -> None:
         """Find what nobody in the run makes: by mark, else by natural key. A preview assumes that the same `up` makes the rest."""
@@ -35,7 +35,7 @@ class References:
             if found := self._view.marked(kind, ref.mark):
                 self.know(ref, identity(found[0]))
                 continue
-            values = [(name, self.value(value)) for name, value in ref.natural]
+            values = [(name, self.value(value)) for name, value in ref.natural.items()]
             known = {name: value for name, value in values if not isinstance(value, MissingError)}
             waiting.append((ref, known if len(known) == len(values) else {}))
         self._view.look_up(kind, [fields for _, fields in waiting])

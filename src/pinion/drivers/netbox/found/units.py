@@ -39,6 +39,24 @@ Parts = Mapping[Kind, Sequence[Record]]
 M = TypeVar("M", bound=BaseModel)
 
 
+def of_that_name(store: RecordStore, unit: UnitType[D], keys: Sequence[str]) -> dict[str, list[Record]]:
+    """For each unit the main objects that answer to its name and carry no mark of ours."""
+    owners: dict[str, dict[str, str]] = {}
+    for key in keys:
+        site, _, name = key.partition("/")
+        owners.setdefault(site, {})[name.casefold()] = key
+    found: dict[str, list[Record]] = {key: [] for key in keys}
+    for held in store.find(SITE, {}, "slug", list(owners)) if keys else ():
+        named = owners.get(str(held.get("slug")), {})
+        names = [key.partition("/")[2] for key in named.values()]
+        is_site = unit.main is SITE
+        for one in [held] if is_site else store.find(unit.main, {"site_id": str(identity(held))}, "name", names):
+            owner = named.get("" if is_site else str(one.get("name")).casefold())
+            if owner is not None and mark_of(one) is None:
+                found[owner].append(one)
+    return found
+
+
 class Reading(Generic[D]):
     """Reads units of one type."""
 
@@ -83,22 +101,14 @@ class Reading(Generic[D]):
     def _foreign(self, key: str) -> dict[Kind, Sequence[Record]]:
         """The records of a unit that is not ours, by natural key and by what hangs on it."""
         find, main = self._store.find, self._unit.main
-        slug, _, name = key.partition("/")
-        sites = [one for one in find(SITE, {}, "slug", [slug]) if one.get("slug") == slug]
-        found: dict[Kind, Sequence[Record]] = dict.fromkeys(self._unit.kinds, ())
-        if main is SITE:
-            return {**found, SITE: sites[:1]}
-        named = find(main, {"site_id": str(identity(sites[0]))}, "name", [name]) if sites else []
-        mains = [one for one in named if str(one.get("name")).casefold() == name.casefold() and mark_of(one) is None]
-        if not mains:
-            return found
-        found[main] = mains[:1]
-        number = [str(identity(mains[0]))]
-        if main is VLAN:
+        mains = of_that_name(self._store, self._unit, [key])[key][:1]
+        found: dict[Kind, Sequence[Record]] = {**dict.fromkeys(self._unit.kinds, ()), main: mains}
+        number = [str(identity(one)) for one in mains]
+        if main is VLAN and mains:
             found[PREFIX] = find(PREFIX, {}, "vlan_id", number)
             networks = [str(one.get("prefix")) for one in found[PREFIX]]
-            found[IP_RANGE] = find(IP_RANGE, {}, "parent", networks) if networks else ()
-        else:
+            found[IP_RANGE] = find(IP_RANGE, {}, "parent", networks)
+        elif main is DEVICE and mains:
             found |= {kind: find(kind, {}, "device_id", number) for kind in (INTERFACE, IP_ADDRESS, CABLE)}
             self._load_vlans(found[INTERFACE])
         return found
@@ -129,7 +139,7 @@ class Reading(Generic[D]):
                 values[kind.listed] = tuple(items)
         if unit.main is DEVICE:
             kind_of = main.get("device_type")
-            values["manufacturer"] = word(kind_of.get("manufacturer")) if isinstance(kind_of, Mapping) else ""
+            values["manufacturer"] = word(kind_of.get("manufacturer")) if isinstance(kind_of, dict) else ""
         mark, drift = mark_of(main), [*_drift(name, parts), *doubles]
         owner: Owner = "foreign" if mark != unit.mark(key) else "adopted" if is_adopted(main) else "created"
         return Observed(
@@ -149,7 +159,7 @@ class Reading(Generic[D]):
 
     def _vlan(self, nested: JsonValue) -> str | None:
         """A VLAN by its name in the site file, not by what somebody renamed it to: that is the VLAN's drift, not each port's."""
-        if not isinstance(nested, Mapping):
+        if not isinstance(nested, dict):
             return None
         whole = self._view.get(VLAN, identity(nested))
         return VLAN.words_of(mark_of(whole) if whole else None).get("name", str(nested.get("name")))
@@ -211,11 +221,11 @@ def _number(record: Record, name: str) -> int:
 def _end(record: Record, side: str) -> tuple[int, str, str] | None:
     """One end: interface id, device name, interface name."""
     ends = record.get(side)
-    if not isinstance(ends, list) or len(ends) != 1 or not isinstance(ends[0], Mapping):
+    if not isinstance(ends, list) or len(ends) != 1 or not isinstance(ends[0], dict):
         return None
     thing = ends[0].get("object")
-    device = thing.get("device") if isinstance(thing, Mapping) else None
-    if not isinstance(thing, Mapping) or not isinstance(device, Mapping):
+    device = thing.get("device") if isinstance(thing, dict) else None
+    if not isinstance(thing, dict) or not isinstance(device, dict):
         return None
     return identity(thing), str(device.get("name")), str(thing.get("name"))
 

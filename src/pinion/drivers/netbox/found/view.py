@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pydantic import JsonValue
 
 from pinion.drivers.netbox.kinds import CUSTOM_FIELDS, MARK, Key, Kind
-from pinion.drivers.netbox.kinds.marks import is_within, mark_of, site_of, stated_mark
+from pinion.drivers.netbox.kinds.marks import is_within, mark_of, site_of, stated_mark, unit_of
 from pinion.drivers.netbox.kinds.values import Record, identity
 from pinion.drivers.netbox.server.store import RecordStore
 
@@ -139,33 +139,30 @@ class View:
         if not kind.marked or not (marks or units) or not self.marks_exist():
             return
         with self._fetching[kind]:
-            scanned, asked = self._scanned[kind], self._asked[kind]
-            parts = [unit for unit in units if site_of(unit) not in scanned and unit not in asked]
-            missing = [
-                mark
-                for mark in marks
-                if site_of(mark) not in scanned
-                and mark not in asked
-                and not any(is_within(mark, unit) for unit in parts)
-            ]
-            if not missing and not parts:
-                return
+            parts, missing = self._unknown(kind, marks, units)
             sites = sorted({site_of(one) for one in (*missing, *parts)})
-            if self._scan or len(missing) + len(parts) > _SCAN_FROM:
+            if sites and (self._scan or len(missing) + len(parts) > _SCAN_FROM):
                 self._fetch(kind, {}, f"cf_{MARK}__isw", [f"{site}/" for site in sites])
-                scanned.update(sites)
+                self._scanned[kind].update(sites)
                 return
             # "pi-1" also fetches what is of "pi-10": the marks tell them apart here.
             for name, values in ((f"cf_{MARK}__isw", parts), (f"cf_{MARK}", missing)):
                 self._fetch(kind, {}, name, values)
-                asked.update(values)
+                self._asked[kind].update(values)
+
+    def _unknown(self, kind: Kind, marks: Iterable[str], units: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Units, and marks in none of them, that nobody has asked for yet."""
+        scanned, asked = self._scanned[kind], self._asked[kind]
+        parts = {unit: None for unit in units if unit not in asked and site_of(unit) not in scanned}
+        alone = [mark for mark in marks if mark not in asked and site_of(mark) not in scanned]
+        return list(parts), [mark for mark in alone if unit_of(mark) not in parts]
 
     def load_all(self, wanted: Mapping[Kind, tuple[Collection[str], Collection[str]]]) -> None:
         """`load_marks` for many kinds (marks and units of each) at the same time: on a long link the waits would add up."""
-        if not wanted or not self.marks_exist():
-            return
-        with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="netbox-read") as pool:
-            list(pool.map(lambda kind: self.load_marks(kind, *wanted[kind]), wanted))
+        unknown = [kind for kind in wanted if any(self._unknown(kind, *wanted[kind]))]
+        if unknown and self.marks_exist():
+            with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="netbox-read") as pool:
+                list(pool.map(lambda kind: self.load_marks(kind, *wanted[kind]), unknown))
 
     def look_up(self, kind: Kind, bodies: Sequence[Mapping[str, JsonValue]]) -> None:
         """Fetch what has natural keys like those of *bodies*."""

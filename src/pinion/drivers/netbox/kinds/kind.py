@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from pydantic import JsonValue
@@ -31,13 +31,30 @@ _EVERYWHERE = frozenset({"id", "limit", "start", "fields"})
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """The id of a record. *natural*: fields by which to find it when nothing carries *mark*. *word*: its name in the site file."""
+    """The id of the record that *words* name."""
 
     kind: Kind
     mark: str
-    label: str
-    word: str = ""
-    natural: tuple[tuple[str, Value], ...] = ()
+    words: Words = field(compare=False)
+
+    @property
+    def label(self) -> str:
+        """The record for a person."""
+        return self.kind.label.format_map(self.words)
+
+    @property
+    def word(self) -> str:
+        """Its name in the site file."""
+        return str(self.words[self.kind.named_by])
+
+    @property
+    def natural(self) -> dict[str, Value]:
+        """Fields by which to find it when nothing carries the mark."""
+        return {name: self.kind.column[name].wanted(self.words) for name in self.kind.known_by}
+
+    def refs(self) -> Iterator[Ref]:
+        """Every reference of the natural key."""
+        return _refs_in(self.natural.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +69,38 @@ Value: TypeAlias = "JsonValue | Ref | Ends | tuple[Ref, ...]"
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """One record that must be as *body* says. *late*: fields set once later kinds exist. *path*: where it stands in its unit."""
+    """The record that *words* ask for, which must be as *body* says. *late*: fields set once later kinds exist."""
 
     kind: Kind
     mark: str
-    label: str
-    path: str
+    words: Words = field(compare=False)
     body: Mapping[str, Value]
     late: Mapping[str, Value]
 
+    @property
+    def label(self) -> str:
+        """The record for a person."""
+        return self.kind.label.format_map(self.words)
+
+    @property
+    def path(self) -> str:
+        """Where it stands in its unit."""
+        return self.kind.place.format_map(self.words)
+
     def refs(self) -> Iterator[Ref]:
-        """Every reference of body and late fields, and theirs."""
-        for value in (*self.body.values(), *self.late.values()):
-            yield from _refs_in(value)
+        """Every reference of body and late fields."""
+        return _refs_in((*self.body.values(), *self.late.values()))
+
+
+def _refs_in(values: Iterable[Value]) -> Iterator[Ref]:
+    """The references among *values*."""
+    for value in values:
+        if isinstance(value, Ref):
+            yield value
+        elif isinstance(value, Ends):
+            yield value.interface
+        elif isinstance(value, tuple):
+            yield from value
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +159,7 @@ class Search:
     values: Callable[[JsonValue], Iterable[str]] = lambda value: (str(value),)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """One kind of record.
 
@@ -176,25 +212,33 @@ class Kind:
         """Whether it carries tags and custom fields."""
         return bool(self.mark)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the fields that may be written, and the description that every object has."""
-        return tuple(dict.fromkeys((*_by_name(self), "description")))
+    @cached_property
+    def column(self) -> Mapping[str, Field]:
+        """The fields by NetBox's names."""
+        return {one.name: one for one in self.fields}
 
     @property
+    def columns(self) -> frozenset[str]:
+        """Names of the fields that may be written, and the description that every object has."""
+        return frozenset((*self.column, "description"))
+
+    @cached_property
     def reading(self) -> tuple[str, ...]:
         """Names for the `fields` parameter of a read: all that is written or observed, and nothing that costs a count."""
-        return _reading(self)
+        marks = ("tags", "custom_fields") if self.marked else ()
+        return tuple(dict.fromkeys((*_READ_ONLY, *self.column, "description", *self.observed, *marks)))
 
-    @property
+    @cached_property
     def writing(self) -> frozenset[str]:
         """Names that the body of a POST or PATCH may hold."""
         marks = ("tags", "add_tags", "remove_tags", "custom_fields") if self.marked else ()
-        return frozenset((*self.columns, *marks))
+        return self.columns.union(marks)
 
-    def column(self, name: str) -> Field:
-        """The field that NetBox calls *name*; `KeyError` when we have none."""
-        return _by_name(self)[name]
+    @cached_property
+    def _mark_pattern(self) -> re.Pattern[str]:
+        """The mark's text as a pattern: only the last word may hold a slash, and none where it is the name of a unit."""
+        text = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(self.mark))
+        return re.compile(re.sub(r"\[\^/\]\+\)$", ".+)", text) if self.place else text)
 
     # --- what is wanted -------------------------------------------------------------------------------------------------
 
@@ -202,15 +246,14 @@ class Kind:
         """The record that *words* ask for."""
         values = [(one, value) for one in self.fields if not ((value := one.wanted(words)) is None and one.optional)]
         return Want(
-            self, self.mark.format_map(words), self.label.format_map(words), self.place.format_map(words),
+            self, self.mark.format_map(words), words,
             {one.name: value for one, value in values if not one.late},
             {one.name: value for one, value in values if one.late},
         )  # fmt: skip
 
     def ref(self, words: Words) -> Ref:
         """A reference to the record that *words* name."""
-        natural = tuple((name, self.column(name).wanted(words)) for name in self.known_by)
-        return Ref(self, self.mark.format_map(words), self.label.format_map(words), str(words[self.named_by]), natural)
+        return Ref(self, self.mark.format_map(words), words)
 
     # --- what is there --------------------------------------------------------------------------------------------------
 
@@ -220,13 +263,13 @@ class Kind:
 
     def words_of(self, mark: str | None) -> dict[str, str]:
         """The words that a mark was made of; none when it is not one of this kind."""
-        found = _mark_pattern(self).fullmatch(mark or "")
+        found = self._mark_pattern.fullmatch(mark or "")
         return found.groupdict() if found else {}
 
     def place_of(self, record: Record) -> str:
         """Where a record that nothing wants any more stood in its unit."""
         holder = record.get("assigned_object")
-        interface = holder.get("name") if isinstance(holder, Mapping) else "?"
+        interface = holder.get("name") if isinstance(holder, dict) else "?"
         words = self.words_of(mark_of(record))
         return (self.gone or self.place).format_map({"interface": interface, **words}) if words else ""
 
@@ -268,37 +311,6 @@ class Kind:
 def _is_there(value: JsonValue) -> bool:
     """False for the negative number that a preview gives what is yet to be made."""
     return not isinstance(value, int) or value >= 0
-
-
-def _refs_in(value: Value) -> Iterator[Ref]:
-    """The references in a value, and those that they refer to, innermost first."""
-    if isinstance(value, Ref):
-        for _, part in value.natural:
-            yield from _refs_in(part)
-        yield value
-    elif isinstance(value, Ends):
-        yield from _refs_in(value.interface)
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _refs_in(item)
-
-
-@cache
-def _by_name(kind: Kind) -> dict[str, Field]:
-    return {one.name: one for one in kind.fields}
-
-
-@cache
-def _reading(kind: Kind) -> tuple[str, ...]:
-    marks = ("tags", "custom_fields") if kind.marked else ()
-    return tuple(dict.fromkeys((*_READ_ONLY, *kind.columns, *kind.observed, *marks)))
-
-
-@cache
-def _mark_pattern(kind: Kind) -> re.Pattern[str]:
-    """The mark's text as a pattern: only the last word may hold a slash, and none where it is the name of a unit."""
-    text = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(kind.mark))
-    return re.compile(re.sub(r"\[\^/\]\+\)$", ".+)", text) if kind.place else text)
 
 
 class UnknownNameError(ValueError):

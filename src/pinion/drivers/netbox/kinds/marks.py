@@ -7,8 +7,6 @@ longer wanted can be found, without any state of our own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pydantic import JsonValue
 
 from pinion.drivers.netbox.kinds.values import Body, Record, identity, plain
@@ -23,7 +21,7 @@ _NOUNS = {"site": "site", "vlan": "VLAN", "device": "device"}
 def custom_field(record: Record, name: str) -> JsonValue:
     """A custom field of a record in plain form, None when it has none."""
     fields = record.get("custom_fields")
-    return plain(fields.get(name)) if isinstance(fields, Mapping) else None
+    return plain(fields.get(name)) if isinstance(fields, dict) else None
 
 
 def mark_of(record: Record) -> str | None:
@@ -40,7 +38,7 @@ def stated_mark(record: Record) -> str | None:
 def is_tagged(record: Record) -> bool:
     """Whether the record carries the tag."""
     tags = record.get("tags")
-    return isinstance(tags, list) and any(isinstance(tag, Mapping) and tag.get("slug") == TAG for tag in tags)
+    return isinstance(tags, list) and any(isinstance(tag, dict) and tag.get("slug") == TAG for tag in tags)
 
 
 def is_adopted(record: Record) -> bool:

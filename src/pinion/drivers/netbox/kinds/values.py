@@ -40,12 +40,12 @@ def page(record: Mapping[str, JsonValue]) -> str | None:
 
 def plain(value: JsonValue) -> JsonValue:
     """One served value as it would be written."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         if "value" in value and "label" in value:
             return value["value"]
         return value["id"] if "id" in value else dict(value)
     if isinstance(value, list):
-        ends = [one for one in value if isinstance(one, Mapping) and "object_type" in one and "object_id" in one]
+        ends = [one for one in value if isinstance(one, dict) and "object_type" in one and "object_id" in one]
         if value and len(ends) == len(value):
             return [{"object_type": one["object_type"], "object_id": one["object_id"]} for one in ends]
         items = [plain(item) for item in value]
@@ -60,8 +60,8 @@ def same(one: JsonValue, other: JsonValue) -> bool:
 
 def word(value: JsonValue) -> JsonValue:
     """A served value in a word: the slug, name or address of a related object, the bare value of a choice."""
-    if isinstance(value, Mapping):
-        if isinstance(thing := value.get("object"), Mapping):  # an end of a cable: `tor-1 Ethernet5`
+    if isinstance(value, dict):
+        if isinstance(thing := value.get("object"), dict):  # an end of a cable: `tor-1 Ethernet5`
             device = thing.get("device")
             return f"{word(device)} {thing.get('name')}" if device else thing.get("name")
         names = ("value", "slug", "name", "address", "mac_address", "display")
@@ -73,4 +73,4 @@ def cable_ends(fields: Mapping[str, JsonValue]) -> list[tuple[JsonValue, JsonVal
     """Both ends of a cable in plain form, as (type, id)."""
     sides = [fields.get(side) for side in ("a_terminations", "b_terminations")]
     items = [item for side in sides if isinstance(side, list) for item in side]
-    return [(item.get("object_type"), item.get("object_id")) for item in items if isinstance(item, Mapping)]
+    return [(item.get("object_type"), item.get("object_id")) for item in items if isinstance(item, dict)]

@@ -80,7 +80,7 @@ def is_denied_source(body: JsonValue) -> bool:
     return any(known in text for known in _SOURCE_TEXTS)
 
 
-def write_error(status: int, body: JsonValue, what: str, url: str, ids: Sequence[int] = ()) -> Exception:
+def write_error(status: int, body: JsonValue, what: str, url: str, ids: Sequence[int] = ()) -> NetBoxError:
     """The exception for a refused write of a list. *ids*: of the items of a PATCH or DELETE, in order of the request."""
     reason = sentence(body) or f"HTTP {status} without a reason"
     if status == 412:

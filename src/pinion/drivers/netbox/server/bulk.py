@@ -36,7 +36,7 @@ class Writes:
         self._store = store
         self._parallel = parallel
 
-    def create(self, kind: Kind, bodies: Sequence[Body], *, attempt: int = 0) -> list[Record | Exception]:
+    def create(self, kind: Kind, bodies: Sequence[Body], *, attempt: int = 0) -> list[Record | NetBoxError]:
         """Create each; a record or the reason why not, in the order of *bodies*."""
 
         def send(items: Sequence[Body]) -> list[Record]:
@@ -49,10 +49,10 @@ class Writes:
 
     def update(
         self, kind: Kind, patches: Sequence[Body], etags: Sequence[str], *, attempt: int = 0
-    ) -> list[Record | Exception]:
+    ) -> list[Record | NetBoxError]:
         """PATCH each; the new record or the reason why not, in the order of *patches*."""
 
-        def send(items: Sequence[tuple[Body, str]]) -> list[Record | Exception]:
+        def send(items: Sequence[tuple[Body, str]]) -> list[Record | NetBoxError]:
             answers = self._store.update(kind, [patch for patch, _ in items], [tag for _, tag in items])
             by_id = {identity(record): record for record in answers}
             gone = ChangedError("the object is gone", self._store.url)  # 4.6 skips unknown ids in silence
@@ -60,7 +60,7 @@ class Writes:
 
         return self._each(kind, send, list(zip(patches, etags, strict=True)), attempt)
 
-    def delete(self, kind: Kind, ids: Sequence[int], etags: Sequence[str]) -> list[Exception | None]:
+    def delete(self, kind: Kind, ids: Sequence[int], etags: Sequence[str]) -> list[NetBoxError | None]:
         """Delete each; None or the reason why not, in the order of *ids*."""
 
         def send(items: Sequence[tuple[int, str]]) -> list[None]:
@@ -72,12 +72,12 @@ class Writes:
     def _each(
         self,
         kind: Kind,
-        send: Callable[[Sequence[T]], Sequence[R | Exception]],
+        send: Callable[[Sequence[T]], Sequence[R | NetBoxError]],
         items: Sequence[T],
         attempt: int,
         *,
         apart: bool = False,
-    ) -> list[R | Exception]:
+    ) -> list[R | NetBoxError]:
         apart = apart or attempt > 0
         size = max(_SMALLEST, min(CHUNK // 3**attempt, math.ceil(len(items) / self._parallel)))
         pieces = [items[start : start + size] for start in range(0, len(items), size)]
@@ -92,9 +92,9 @@ class Writes:
 
 
 def _isolate(
-    kind: Kind, send: Callable[[Sequence[T]], Sequence[R | Exception]], items: Sequence[T], apart: bool
-) -> list[R | Exception]:
-    answers: dict[int, R | Exception] = {}
+    kind: Kind, send: Callable[[Sequence[T]], Sequence[R | NetBoxError]], items: Sequence[T], apart: bool
+) -> list[R | NetBoxError]:
+    answers: dict[int, R | NetBoxError] = {}
     waiting = [list(range(len(items)))]
     while waiting:
         places = waiting.pop()
@@ -115,12 +115,12 @@ def _isolate(
 
 
 def _narrow(
-    kind: Kind, error: BulkRefusedError, places: list[int], answers: dict[int, R | Exception]
+    kind: Kind, error: BulkRefusedError, places: list[int], answers: dict[int, R | NetBoxError]
 ) -> list[list[int]]:
     """Note the items that a refusal names; what is to be sent again: the rest, or, when it names none, both halves."""
     named = {place: reason for place, reason in error.reasons.items() if 0 <= place < len(places)}
     if not named and len(places) == 1:
-        named = {0: error.detail}
+        named = {0: error.reason}
     for place, reason in named.items():
         refusal = DeniedError if error.status == 403 else RefusedError
         answers[places[place]] = refusal(kind.name, reason, error.url)

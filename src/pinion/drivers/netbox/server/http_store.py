@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Unpack
 from urllib.parse import urlencode
 
 from pydantic import JsonValue
@@ -23,7 +24,7 @@ from pinion.drivers.netbox.kinds.values import Body, Record, identity
 from pinion.drivers.netbox.results import ServerFacts
 from pinion.drivers.netbox.server import schema
 from pinion.drivers.netbox.server.schema import EndPoint
-from pinion.drivers.netbox.server.session import Call, Session
+from pinion.drivers.netbox.server.session import Call, Session, Settings
 
 #: Records asked for in one answer: NetBox's own default for the most that it gives.
 PAGE = 1000
@@ -35,39 +36,28 @@ Query = list[tuple[str, str]]
 
 
 class HttpStore:
-    """A `RecordStore` on a NetBox server.
+    """A `RecordStore` on a NetBox server. *url*: without `/api`. *token*: v1 or v2. *page*: records in one answer."""
 
-    *url*: without `/api`; http:// to another machine only with *allow_plain_http* (`RefusedError`): the token would go there in clear.
-    *token*: v1 or v2. *ca_file*: a PEM bundle, None for the system's. Time-outs in seconds: *connect_timeout*,
-    *read_timeout* (between two pieces of an answer), *total_time* (one call with its repetitions). *page*: records in one answer.
-    """
-
-    def __init__(
-        self, url: str, token: str, *, ca_file: str | None = None, connect_timeout: float = 5.0, read_timeout: float = 60.0,
-        total_time: float = 120.0, page: int = PAGE, allow_plain_http: bool = False,
-    ) -> None:  # fmt: skip
-        self._url = url.rstrip("/")
+    def __init__(self, url: str, token: str, *, page: int = PAGE, **settings: Unpack[Settings]) -> None:
+        self.url = url.rstrip("/")
         self._page = page
-        self._session = Session(
-            self._url, token, ca_file=ca_file, connect_timeout=connect_timeout, read_timeout=read_timeout, total_time=total_time,
-            allow_plain_http=allow_plain_http,
-        )  # fmt: skip
+        self._session = Session(self.url, token, **settings)
         self._facts: ServerFacts | None = None
         self._end_points: tuple[EndPoint, ...] | None = None
         self._asking = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"HttpStore({self._url!r})"
-
-    @property
-    def url(self) -> str:
-        """The server's address, without `/api`."""
-        return self._url
+        return f"HttpStore({self.url!r})"
 
     @property
     def calls(self) -> int:
         """HTTP requests sent, for figures and tests."""
         return self._session.calls
+
+    @property
+    def total_time(self) -> float:
+        """Seconds that one request may take with its repetitions."""
+        return self._session.total_time
 
     def close(self) -> None:
         """Close all connections."""
@@ -84,9 +74,9 @@ class HttpStore:
                 if version not in SUPPORTED:
                     known = ", ".join(f"{major}.{minor}" for major, minor in SUPPORTED)
                     reason = f"release {release or 'unknown'} is not supported (known: {known})"
-                    raise RefusedError("NetBox", reason, self._url)
+                    raise RefusedError("NetBox", reason, self.url)
                 user = str(self._read("NetBox", "authentication-check").get("username", ""))
-                self._facts = ServerFacts((version[0], version[1]), release, self._url, user)
+                self._facts = ServerFacts((version[0], version[1]), release, self.url, user)
             return self._facts
 
     def document(self, path: str, query: Sequence[tuple[str, str]] = ()) -> dict[str, JsonValue]:
@@ -105,18 +95,21 @@ class HttpStore:
 
     def listing(self, path: str, query: Sequence[tuple[str, str]]) -> list[Record]:
         """See `RecordStore.listing`."""
-        return self._known(f"{path} list", path, list(query))
+        return self._all(f"{path} list", path, query)
 
     def find(
         self, kind: Kind, fixed: Mapping[str, str], name: str | None = None, values: Sequence[str] = ()
     ) -> list[Record]:
         """See `RecordStore.find`."""
         check_filters(kind, [*fixed, *([name] if name else [])])
-        base = [*fixed.items(), ("fields", ",".join(kind.reading))]
-        found: dict[int, Record] = {}
-        for query in _queries(base, name, values):
-            found.update({identity(record): record for record in self._known(f"{kind.name} list", kind.path, query)})
-        return [found[key] for key in sorted(found)]
+        query = [*fixed.items(), ("fields", ",".join(kind.reading))]
+        if name is not None:
+            query += [(name, one) for one in values]
+        return self._all(f"{kind.name} list", kind.path, query) if name is None or values else []
+
+    def _all(self, what: str, path: str, query: Sequence[tuple[str, str]]) -> list[Record]:
+        found = {identity(record): record for piece in _pieces(query) for record in self._known(what, path, piece)}
+        return [found[number] for number in sorted(found)]
 
     def _known(self, what: str, path: str, query: Query) -> list[Record]:
         """The records for a query, less the ids in it that are gone: NetBox refuses a whole query for one of them."""
@@ -166,7 +159,7 @@ class HttpStore:
         return Request(url, Call(self._session, f"{kind.name} list", url, etags=etags, ids=ids))
 
     def _endpoint(self, path: str) -> str:
-        return f"{self._url}/api/{path.strip('/')}/"
+        return f"{self.url}/api/{path.strip('/')}/"
 
 
 def _as_sent(bodies: Sequence[Body], made: list[Record]) -> list[Record]:
@@ -178,20 +171,16 @@ def _as_sent(bodies: Sequence[Body], made: list[Record]) -> list[Record]:
     return [by_mark[str(mark)] for mark in marks]
 
 
-def _queries(base: Query, name: str | None, values: Sequence[str]) -> Iterable[Query]:
-    """The query in as many pieces as the longest request line asks for."""
-    if name is None:
-        yield base
-        return
+def _pieces(query: Sequence[tuple[str, str]]) -> Iterator[Query]:
+    """The query in as many pieces as the longest request line asks for: the values of its last filter are shared among them."""
+    last = query[-1][0]
+    base = [pair for pair in query if pair[0] != last]
+    room = left = _LONGEST_QUERY - len(urlencode(base))
     piece: Query = []
-    room = _LONGEST_QUERY - len(urlencode(base))
-    used = 0
-    for value in dict.fromkeys(values):
-        size = len(urlencode([(name, value)])) + 1
-        if piece and used + size > room:
+    for pair in dict.fromkeys(pair for pair in query if pair[0] == last):
+        left -= len(urlencode([pair])) + 1
+        if piece and left < 0:
             yield [*base, *piece]
-            piece, used = [], 0
-        piece.append((name, value))
-        used += size
-    if piece:
-        yield [*base, *piece]
+            piece, left = [], room - len(urlencode([pair])) - 1
+        piece.append(pair)
+    yield [*base, *piece]

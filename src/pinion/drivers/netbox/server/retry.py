@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import email.utils
 import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+
+from urllib3.exceptions import InvalidHeader
+from urllib3.util import Retry
 
 
 @dataclass(slots=True)
@@ -48,16 +49,7 @@ class Budget:
 
 def retry_after(value: str | None) -> float | None:
     """Seconds that a Retry-After header asks for (a number or an HTTP date), None when it says nothing usable."""
-    if not value:
-        return None
     try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        moment = email.utils.parsedate_to_datetime(value)
-    except ValueError:
+        return Retry().parse_retry_after(value) if value else None
+    except InvalidHeader:
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias, TypedDict
 
 import requests
 import urllib3.exceptions
@@ -34,9 +35,27 @@ _ERRORS_OF_THE_APPLICATION = 4
 _PASSING = frozenset({429, 500, 502, 503, 504})
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 
+#: Parameters of a read; a list is a parameter that is named several times.
+Query: TypeAlias = Mapping[str, str | int | Sequence[str]]
+
+
+class Settings(TypedDict, total=False):
+    """How to reach a NetBox.
+
+    *ca_file*: a PEM bundle, None for the system's. Seconds: *connect_timeout* (5), *read_timeout* (between two pieces of an answer, 60),
+    *total_time* (one request with its repetitions, 120). *allow_plain_http*: take http:// to another machine, though the token goes there
+    in clear; without it that is a `RefusedError`.
+    """
+
+    ca_file: str | None
+    connect_timeout: float
+    read_timeout: float
+    total_time: float
+    allow_plain_http: bool
+
 
 class Session:
-    """Connections to one NetBox; see `HttpStore` for the settings. *calls*: HTTP requests sent, for figures and tests."""
+    """Connections to one NetBox. *calls*: HTTP requests sent, for figures and tests."""
 
     def __init__(
         self, url: str, token: str, *, ca_file: str | None = None, connect_timeout: float = 5.0, read_timeout: float = 60.0,
@@ -62,12 +81,17 @@ class Session:
         """Close all connections."""
         self._session.close()
 
-    def send(self, method: str, url: str, **request: object) -> requests.Response:
+    def send(
+        self, method: str, url: str, *, params: Query | None = None, json: JsonValue = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> requests.Response:  # fmt: skip
         """One request. Raises `requests.RequestException`, and `RefusedError` for a redirect."""
         with self._lock:
             self.calls += 1
         try:
-            answer = self._session.request(method, url, timeout=self._timeouts, allow_redirects=False, **request)  # type: ignore[arg-type]  # passed on
+            answer = self._session.request(
+                method, url, params=params, json=json, headers=headers, timeout=self._timeouts, allow_redirects=False
+            )
         except requests.RequestException:
             raise
         except OSError as error:  # the bundle of authorities is not there
@@ -105,12 +129,12 @@ class Call:
         self._url = url
         self._headers = {"If-Match": ", ".join(etags)} if etags else {}
         self._ids = ids
-        self._query: Mapping[str, object] = {}
+        self._query: Query = {}
         self._start = 0
 
     # --- reads ----------------------------------------------------------------------------------------------------------
 
-    def get(self, _: str, *, params: Mapping[str, object], **__: object) -> Answer:
+    def get(self, _: str, *, params: Query, **__: object) -> Answer:
         """A page of a list: the first, and, with no *params*, the one after the last that there was."""
         self._query = params or {**self._query, "start": self._start}
         body = self.read(self._query)
@@ -129,67 +153,63 @@ class Call:
             self._start = numbers[-1] + 1
         return Answer({"count": None, **body, "next": body["next"] if records else None})
 
-    def read(self, query: Mapping[str, object]) -> dict[str, JsonValue]:
-        """An object of JSON, asked for again while that may help."""
-        budget = Budget(self._session.total_time)
-        while True:
-            failure: NetBoxError
-            asked: float | None = None
-            try:
-                answer = self._session.send("GET", self._url, params=query)
-            except requests.RequestException as error:
-                failure = UnreachableError(self._what, _reason(error), self._url)
-                if _hopeless(error):
-                    raise failure from None
-            else:
-                body = _json(answer)
-                if answer.status_code == 200 and isinstance(body, dict):
-                    return body
-                if answer.status_code == 200:
-                    raise RefusedError(self._what, "the answer is not JSON of a NetBox", self._url)
-                failure = plain_error(answer.status_code, body, self._what, self._url)
-                tired = answer.status_code == 500 and budget.attempts >= _ERRORS_OF_THE_APPLICATION
-                if answer.status_code not in _PASSING or tired:
-                    raise failure
-                asked = retry_after(answer.headers.get("Retry-After"))
-            if not budget.pause(asked):
-                limit = f"{self._session.total_time:.0f} s at most"
-                failure.reason = f"{failure.reason}; gave up after {budget.attempts} tries in {limit}"
-                raise failure
+    def read(self, query: Query) -> dict[str, JsonValue]:
+        """An object of JSON."""
+        body = self._answered("GET", params=query)
+        if not isinstance(body, dict):
+            raise RefusedError(self._what, "the answer is not JSON of a NetBox", self._url)
+        return body
 
     # --- writes ---------------------------------------------------------------------------------------------------------
 
     def post(self, _: str, *, json: JsonValue, **__: object) -> Answer:
         """Create a list of records."""
-        return self._write("POST", json)
+        return Answer(self._answered("POST", json=json))
 
     def patch(self, _: str, *, json: JsonValue, **__: object) -> Answer:
         """Change a list of records."""
-        return self._write("PATCH", json)
+        return Answer(self._answered("PATCH", json=json))
 
     def delete(self, _: str, *, json: JsonValue, **__: object) -> Answer:
         """Delete a list of records."""
-        return self._write("DELETE", json)
+        return Answer(self._answered("DELETE", json=json))
 
-    def _write(self, method: str, items: JsonValue) -> Answer:
+    # --- both -----------------------------------------------------------------------------------------------------------
+
+    def _answered(self, method: str, *, params: Query | None = None, json: JsonValue = None) -> JsonValue:
+        """The body of a good answer. Asks again while that may help, and after a write only when it surely did not happen."""
         budget = Budget(self._session.total_time)
+        is_read = method == "GET"
         while True:
+            asked: float | None = None
+            failure: NetBoxError
             try:
-                answer = self._session.send(method, self._url, json=items, headers=self._headers)
+                answer = self._session.send(method, self._url, params=params, json=json, headers=self._headers)
             except requests.RequestException as error:
-                maybe = not _never_sent(error)
-                if not maybe and budget.pause():
-                    continue
-                raise UnreachableError(self._what, _reason(error), self._url, maybe_applied=maybe) from None
-            body = _json(answer)
-            if answer.status_code in (200, 201, 204):
-                return Answer(body)
-            asked = retry_after(answer.headers.get("Retry-After"))
-            if answer.status_code == 429 and budget.pause(asked):
+                was_sent = not _never_sent(error)
+                failure = UnreachableError(
+                    self._what, _reason(error), self._url, maybe_applied=was_sent and not is_read
+                )
+                again = not (_hopeless(error) if is_read else was_sent)
+            else:
+                status, body = answer.status_code, _json(answer)
+                if status in (200, 201, 204):
+                    return body
+                asked = retry_after(answer.headers.get("Retry-After"))
+                if is_read:
+                    failure = plain_error(status, body, self._what, self._url)
+                    again = status in _PASSING and not (status == 500 and budget.attempts >= _ERRORS_OF_THE_APPLICATION)
+                else:
+                    failure = write_error(status, body, self._what, self._url, self._ids)
+                    again = status == 429
+                    if status == 503 and asked is not None:
+                        budget.pause(asked)  # the server said how long; then it is the caller's turn to look first
+            if again and budget.pause(asked):
                 continue
-            if answer.status_code == 503 and asked is not None:
-                budget.pause(asked)  # the server said how long; then it is the caller's turn to look first
-            raise write_error(answer.status_code, body, self._what, self._url, self._ids)
+            if again:
+                limit = f"{self._session.total_time:.0f} s at most"
+                failure.reason += f"; gave up after {budget.attempts} tries in {limit}"
+            raise failure
 
 
 def _json(answer: requests.Response) -> JsonValue:

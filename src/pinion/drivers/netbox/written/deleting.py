@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from pinion.drivers.netbox.found.units import of_that_name
 from pinion.drivers.netbox.found.view import View
-from pinion.drivers.netbox.kinds import CABLE, DEVICE, SITE, Kind
+from pinion.drivers.netbox.kinds import CABLE, DEVICE, Kind
 from pinion.drivers.netbox.kinds.marks import mark_of, stated_mark, unit_of
 from pinion.drivers.netbox.kinds.values import Record, identity, page
 from pinion.drivers.netbox.results import Deleted, Left
-from pinion.drivers.netbox.server.bulk import Writes
 from pinion.drivers.netbox.server.store import RecordStore
 from pinion.drivers.netbox.wanted.records import D
 from pinion.drivers.netbox.wanted.units import UnitType
@@ -37,7 +37,7 @@ def delete_units(store: RecordStore, unit: UnitType[D], keys: Sequence[str]) -> 
             if (owner := marks.get(unit_of(stated_mark(record) or ""))) is not None:
                 reason = "its tag pinion was taken off: it is not Pinion's any more"
                 left[owner].append(Left(kind.describe(record), page(record), reason))
-    for kind, outcomes in Removal(store, Writes(store)).remove_all(going).items():
+    for kind, outcomes in Removal(store).remove_all(going).items():
         for outcome in outcomes:
             key = owners[kind][identity(outcome.record)]
             if outcome.left is None:
@@ -45,31 +45,10 @@ def delete_units(store: RecordStore, unit: UnitType[D], keys: Sequence[str]) -> 
             else:
                 left[key].append(outcome.left)
     gone = [key for key in keys if not units[unit.main][unit.mark(key)]]
-    for key, record in _not_ours(store, unit, gone, {one.url for ones in left.values() for one in ones}):
-        left[key].append(Left(unit.main.describe(record), page(record), _NOT_OURS))
+    told = {one.url for ones in left.values() for one in ones}
+    for key, records in of_that_name(store, unit, gone).items():
+        left[key] += [Left(unit.main.describe(one), page(one), _NOT_OURS) for one in records if page(one) not in told]
     return {key: Deleted(tuple(deleted[key]), tuple(left[key])) for key in keys}
-
-
-def _not_ours(
-    store: RecordStore, unit: UnitType[D], keys: Sequence[str], told: Collection[str | None]
-) -> list[tuple[str, Record]]:
-    """Main objects of the units' names that do not carry our marks, less the pages *told* already."""
-    by_site: dict[str, list[str]] = {}
-    for key in keys:
-        by_site.setdefault(key.split("/", 1)[0], []).append(key)
-    found: list[tuple[str, Record]] = []
-    for site in store.find(SITE, {}, "slug", list(by_site)) if by_site else ():
-        held = by_site.get(str(site.get("slug")), ())
-        if unit.main is SITE:
-            found += [(key, site) for key in held]
-            continue
-        names = {key.partition("/")[2].casefold(): key for key in held}
-        words = [key.partition("/")[2] for key in held]
-        records = store.find(unit.main, {"site_id": str(identity(site))}, "name", words)
-        for one in records:
-            if (owner := names.get(str(one.get("name")).casefold())) is not None:
-                found.append((owner, one))
-    return [(key, one) for key, one in found if mark_of(one) is None and page(one) not in told]
 
 
 def _cables_on(

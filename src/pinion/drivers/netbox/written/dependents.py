@@ -33,8 +33,6 @@ from pinion.drivers.netbox.server.store import RecordStore
 
 #: Lists asked at the same time. NetBox's usual two workers have four threads each; more would only queue.
 _PARALLEL = 6
-#: Ids in one request: with the rest of it they fit into the 4,094 bytes that gunicorn takes.
-_IDS = 150
 #: How many of Pinion's own objects one message names.
 _OF_OURS = 5
 #: Seconds between a device's creation and that of what its templates make, in one request.
@@ -87,17 +85,11 @@ _KIND_OF = {kind.content_type: kind for kind in KINDS}
 Node: TypeAlias = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Stranger:
-    """Something that is not ours to delete, in words and with its page, and why it is not."""
+class Stranger(NamedTuple):
+    """Something that is not ours to delete: in words, with its page and why it is not. *ours*: it is Pinion's, of another unit."""
 
-    name: str
-    url: str | None
-    reason: str
+    text: str
     ours: bool
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.reason}" + (f" ({self.url})" if self.url else "")
 
 
 class _Unmarked(NamedTuple):
@@ -118,18 +110,15 @@ class _Found:
     unmarked: list[_Unmarked] = field(default_factory=list)
 
 
-def kept(store: RecordStore, going: Mapping[Kind, Sequence[Record]]) -> dict[tuple[Kind, int], str]:
+def kept(store: RecordStore, going: Mapping[Kind, Sequence[Record]]) -> dict[Kind, dict[int, str]]:
     """Which of the records *going* must stay, by kind and id, with what hangs on them and what to do.
 
     Raises `DeniedError` when a list may not be seen, naming the permission, and other `NetBoxError` when the schema can't be read.
     """
-    roots = {
-        (kind.content_type, identity(one)): unit_of(mark_of(one) or "")
-        for kind, records in going.items()
-        for one in records
-    }
+    stay: dict[Kind, dict[int, str]] = {kind: {} for kind in going}
+    roots = {(kind.content_type, identity(one)): unit_of(mark_of(one) or "") for kind in going for one in going[kind]}
     if not roots:
-        return {}
+        return stay
     found = _Found(dict(roots))
     level = list(roots)
     ends = store.end_points()
@@ -138,17 +127,16 @@ def kept(store: RecordStore, going: Mapping[Kind, Sequence[Record]]) -> dict[tup
         _look(store, ends, level, found)
         _made_from_templates(store, ends, found)
         level = [node for node in found.units if node not in known]
-    return {
-        (_KIND_OF[node[0]], node[1]): _sentence(strangers)
-        for node in roots
-        if (strangers := _beneath(node, found))
-    }  # fmt: skip
+    for node in roots:
+        if strangers := _beneath(node, found):
+            stay[_KIND_OF[node[0]]][node[1]] = _sentence(strangers)
+    return stay
 
 
 def _sentence(strangers: Sequence[Stranger]) -> str:
     """What keeps a record: each stranger; of what is Pinion's own elsewhere the first few, which go with their own units."""
-    foreign, ours = [one for one in strangers if not one.ours], [one for one in strangers if one.ours]
-    told = [*map(str, foreign), *map(str, ours[:_OF_OURS])]
+    foreign, ours = ([one.text for one in strangers if one.ours is mine] for mine in (False, True))
+    told = [*foreign, *ours[:_OF_OURS]]
     if len(ours) > _OF_OURS:
         told.append(f"{len(ours) - _OF_OURS} more of Pinion's own")
     advice = f" Move or delete what is not Pinion's, or take the tag {TAG} off what it hangs on; then run again"
@@ -176,41 +164,33 @@ def _look(store: RecordStore, ends: Sequence[EndPoint], level: Sequence[Node], f
     by_type: dict[str, set[int]] = defaultdict(set)
     for content_type, number in level:
         by_type[content_type].add(number)
-    asks = [
-        (end, one, targets)
-        for end in ends
-        if end.content_type not in BOOKKEEPING
-        for one in end.references
-        if one.field not in BLANKED.get(end.content_type, ())
-        and (targets := sorted(name for name in by_type if not one.targets or name in one.targets))
-    ]
+    asks: list[tuple[EndPoint, Reference, list[int]]] = []
+    for end in ends:
+        for one in end.references if end.content_type not in BOOKKEEPING else ():
+            named = [ids for name, ids in by_type.items() if not one.targets or name in one.targets]
+            if named and one.field not in BLANKED.get(end.content_type, ()):
+                asks.append((end, one, sorted(set().union(*named))))
     with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="netbox-dependents") as pool:
-        answers = list(
-            pool.map(lambda ask: _asked(store, ask[0], ask[1], sorted(set().union(*map(by_type.get, ask[2])))), asks)  # type: ignore[arg-type]
-        )
+        answers = list(pool.map(lambda ask: _asked(store, *ask), asks))
     for (end, reference, _), records in zip(asks, answers, strict=True):
         for record in records:
             for node in _named(reference, record, by_type):
                 _judge(end, record, node, found)
     for kind, name in ((DEVICE, "device_id"), (INTERFACE, "interface_id")):
-        if ids := [str(one) for one in sorted(by_type.get(kind.content_type, ()))]:
-            for cable in store.find(CABLE, {}, name, ids):
-                for number in _cabled(kind, cable):
-                    if number in by_type[kind.content_type]:
-                        _judge_cable(cable, (kind.content_type, number), found)
+        ids = sorted(by_type.get(kind.content_type, ()))
+        for cable in store.find(CABLE, {}, name, list(map(str, ids))) if ids else ():
+            for node in _ends(cable):
+                if node[1] in by_type.get(node[0], ()):
+                    _judge_cable(cable, node, found)
 
 
 def _asked(store: RecordStore, end: EndPoint, reference: Reference, ids: Sequence[int]) -> list[Record]:
     own = (f"{reference.field}_type", f"{reference.field}_id") if reference.pair else (reference.field,)
-    fields = ("fields", ",".join((*_FIELDS, *own)))
-    pieces: list[list[tuple[str, str]]] = [[fields]]
+    query = [("fields", ",".join((*_FIELDS, *own)))]
     if reference.by is not None:
-        pieces = [
-            [fields, *((reference.by, str(one)) for one in ids[start : start + _IDS])]
-            for start in range(0, len(ids), _IDS)
-        ]
+        query += [(reference.by, str(one)) for one in ids]
     try:
-        return [record for piece in pieces for record in store.listing(end.path, piece)]
+        return store.listing(end.path, query)
     except DeniedError as error:
         if error.token:
             raise
@@ -247,18 +227,17 @@ def _is_at(address: JsonValue, content_type: str, number: int) -> bool:
     return not isinstance(address, str) or kind is None or address.endswith(f"/{kind.path}/{number}/")
 
 
-def _cabled(kind: Kind, cable: Record) -> set[int]:
-    """Ids of the interfaces, or of the devices, that a cable ends on."""
-    sides = [cable.get(side) for side in ("a_terminations", "b_terminations")]
-    ends = [end for side in sides if isinstance(side, list) for end in side if isinstance(end, dict)]
-    if kind is INTERFACE:
-        return {
-            number
-            for end in ends
-            if end.get("object_type") == INTERFACE.content_type and isinstance(number := end.get("object_id"), int)
-        }
-    devices = [thing.get("device") for end in ends if isinstance(thing := end.get("object"), dict)]
-    return {number for one in devices if isinstance(one, dict) and isinstance(number := one.get("id"), int)}
+def _ends(cable: Record) -> Iterator[Node]:
+    """What a cable ends on, and the devices that these are part of."""
+    for side in ("a_terminations", "b_terminations"):
+        ends = cable.get(side)
+        for end in ends if isinstance(ends, list) else ():
+            thing = end.get("object") if isinstance(end, dict) else None
+            if isinstance(end, dict) and isinstance(number := end.get("object_id"), int):
+                yield str(end.get("object_type")), number
+            device = thing.get("device") if isinstance(thing, dict) else None
+            if isinstance(device, dict):
+                yield DEVICE.content_type, identity(device)
 
 
 # --- judging ------------------------------------------------------------------------------------------------------------
@@ -294,7 +273,8 @@ def _judge_cable(cable: Record, holder: Node, found: _Found) -> None:
 
 
 def _stranger(name: str, record: Record, reason: str, *, ours: bool = False) -> Stranger:
-    return Stranger(f"{name} {record.get('display') or identity(record)}", page(record), reason, ours)
+    where = f" ({url})" if (url := page(record)) else ""
+    return Stranger(f"{name} {record.get('display') or identity(record)} {reason}{where}", ours)
 
 
 def _made_from_templates(store: RecordStore, ends: Sequence[EndPoint], found: _Found) -> None:
@@ -331,13 +311,8 @@ def _made_from_templates(store: RecordStore, ends: Sequence[EndPoint], found: _F
 
 def _devices(store: RecordStore, numbers: Collection[int]) -> dict[int, Record]:
     """Devices by id, with their type and the moment of their creation."""
-    ids = [str(number) for number in sorted(numbers)]
-    pieces = [ids[start : start + _IDS] for start in range(0, len(ids), _IDS)]
-    fields = ("fields", "id,created,device_type")
-    records = [
-        record for piece in pieces for record in store.listing(DEVICE.path, [fields, *(("id", one) for one in piece)])
-    ]
-    return {identity(one): one for one in records}
+    query = [("fields", "id,created,device_type"), *(("id", str(one)) for one in sorted(numbers))]
+    return {identity(one): one for one in store.listing(DEVICE.path, query)} if numbers else {}
 
 
 def _names(store: RecordStore, templates: EndPoint, model: int) -> set[str]:

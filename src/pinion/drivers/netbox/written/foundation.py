@@ -37,11 +37,13 @@ def ensure_foundation(store: RecordStore, view: View) -> None:
     for kind, name, body in _wanted():
         found = _find(store, kind, name)
         if found is None:
-            answer = Writes(store).create(kind, [body])[0]
-            # Two first comers: the other one's will do.
-            found = _find(store, kind, name) if isinstance(answer, Exception) else answer
-            if found is None:
-                raise answer if isinstance(answer, NetBoxError) else RefusedError(f"{kind.name} {name}", str(answer))
+            (answer,) = Writes(store).create(kind, [body])
+            if isinstance(answer, NetBoxError):
+                found = _find(store, kind, name)  # two first comers: the other one's will do
+                if found is None:
+                    raise answer.about(f"{kind.name} {name}")
+            else:
+                found = answer
         _check(kind, name, body, found)
     view.marks_made()
 

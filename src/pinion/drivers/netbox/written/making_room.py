@@ -17,7 +17,7 @@ from pinion.drivers.netbox.compared import changes
 from pinion.drivers.netbox.compared.batch import Batch, Item
 from pinion.drivers.netbox.compared.matching import Match, Others, candidates, overlapping, own
 from pinion.drivers.netbox.compared.renamed import has_place
-from pinion.drivers.netbox.errors import BulkRefusedError, ChangedError, NetBoxError, RefusedError
+from pinion.drivers.netbox.errors import NetBoxError, RefusedError
 from pinion.drivers.netbox.kinds import CABLE, DEVICE, DEVICE_TYPE, INTERFACE, IP_ADDRESS, IP_RANGE, MARK, VLAN, Kind
 from pinion.drivers.netbox.kinds.marks import is_adopted, is_of_site, mark_of, site_of
 from pinion.drivers.netbox.kinds.values import Body, Record, etag, identity, page, plain
@@ -182,7 +182,7 @@ class Room:
         stale: list[int] = []
         patches: list[Body] = [{"id": identity(one.record), **(one.patch or {})} for one in steps]
         for step, answer in zip(steps, writes.update(kind, patches, tags), strict=True):
-            if not isinstance(answer, Exception):
+            if not isinstance(answer, NetBoxError):
                 done = True
                 self._view.put(kind, answer)
             else:
@@ -193,15 +193,15 @@ class Room:
     def _deletable(self, kind: Kind, steps: Sequence[_Step]) -> list[_Step]:
         """Those on which nobody hung anything; for the others their unit has failed."""
         try:
-            stay = kept(self._batch.store, {kind: [one.record for one in steps]})
+            stay = kept(self._batch.store, {kind: [one.record for one in steps]})[kind]
         except NetBoxError as error:
             for one in steps:
                 one.item.unit.fail(error.about(error.object))
             return []
         for one in steps:
-            if (reason := stay.get((kind, identity(one.record)))) is not None:
+            if (reason := stay.get(identity(one.record))) is not None:
                 one.item.unit.fail(RefusedError(kind.describe(one.record), reason, page(one.record)))
-        return [one for one in steps if (kind, identity(one.record)) not in stay]
+        return [one for one in steps if identity(one.record) not in stay]
 
     def _heir(self, kind: Kind, step: _Step) -> str:
         """Mark of what will stand for a record that was there before us: its own want, else the one in whose way it was."""
@@ -216,7 +216,7 @@ class Room:
         patches: list[Body] = [{"id": identity(record), "custom_fields": {MARK: mark}} for record, mark in pair]
         try:
             answers = self._batch.store.update(kind, patches, [etag(record) or "*" for record, _ in pair])
-        except (ChangedError, BulkRefusedError, NetBoxError):
+        except NetBoxError:
             self._view.forget(kind)  # whatever became of it: the next look shows it
             self._batch.load(kind)
             return False

@@ -22,14 +22,15 @@ from pinion.drivers.netbox.kinds.values import Body, Record, etag, identity, pag
 from pinion.drivers.netbox.written.removal import Removal
 
 #: Items to look at again, with the reason.
-Again = list[tuple[Item, Exception]]
+Again = list[tuple[Item, NetBoxError]]
 
 
 class RecordWriter:
-    """Creates and updates records of one run."""
+    """Creates and updates records of one run. *inherited*: marks of what stands for something that was there before us."""
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: Batch, inherited: Collection[str]) -> None:
         self._batch = batch
+        self._inherited = inherited
         self._view = batch.view
         self._tried: set[tuple[Kind, str]] = set()
 
@@ -43,19 +44,19 @@ class RecordWriter:
     def foresee(self, creates: Sequence[Item], updates: Sequence[tuple[Item, Match]]) -> None:
         """In a preview: the account without the writes."""
         for item in creates:
-            self._batch.references.pretend(item.ref)
+            self._batch.references.pretend(item.want)
             changes.created(item, None)
         for item, found in updates:
             if patch := compare(item.want, item.body, found):
                 changes.updated(item, found, patch)
 
-    def create(self, kind: Kind, items: Sequence[Item], attempt: int, inherited: Collection[str]) -> Again:
-        """Create; *inherited* are marks of what stands for something that was there before us."""
+    def create(self, kind: Kind, items: Sequence[Item], attempt: int) -> Again:
+        """Create; what to look at again, with the reason."""
         again: Again = []
         made: list[Item] = []
-        bodies = [_creation(item, adopted=item.want.mark in inherited) for item in items]
+        bodies = [_creation(item, adopted=item.want.mark in self._inherited) for item in items]
         for item, answer in zip(items, self._batch.writes.create(kind, bodies, attempt=attempt), strict=True):
-            if not isinstance(answer, Exception):
+            if not isinstance(answer, NetBoxError):
                 made.append(item)
                 self._view.put(kind, answer)
                 self._note(item, answer)
@@ -65,49 +66,46 @@ class RecordWriter:
                 again.append((item, answer))
                 self._tried.add((kind, item.want.mark))
             else:
-                item.unit.fail(_as_error(answer, item.want.label, None))
+                item.unit.fail(answer.about(item.want.label))
         if kind.weak and made:
             self._verify(kind, made)
         return again
 
-    def update(
-        self, kind: Kind, pairs: Sequence[tuple[Item, Match]], attempt: int, inherited: Collection[str] = ()
-    ) -> Again:
-        """PATCH what differs. *inherited*: as for `create`."""
+    def update(self, kind: Kind, pairs: Sequence[tuple[Item, Match]], attempt: int) -> Again:
+        """PATCH what differs; what to look at again, with the reason."""
         again: Again = []
         work: list[tuple[Item, Match, Body]] = []
         for item, found in pairs:
             patch = compare(item.want, item.body, found)
-            if item.want.mark in inherited and not is_adopted(found.record):
+            if item.want.mark in self._inherited and not is_adopted(found.record):
                 patch["custom_fields"] = {MARK: item.want.mark, ADOPTED: True}
             if patch:
                 work.append((item, found, {"id": identity(found.record), **patch}))
         tags = [etag(found.record) or "*" for _, found, _ in work]
         answers = self._batch.writes.update(kind, [patch for _, _, patch in work], tags, attempt=attempt)
         for (item, found, patch), answer in zip(work, answers, strict=True):
-            if not isinstance(answer, Exception):
+            if not isinstance(answer, NetBoxError):
                 changes.updated(item, found, patch)
                 self._view.put(kind, answer)
             elif _worth_another(answer, attempt):
                 again.append((item, answer))
             else:
-                item.unit.fail(_as_error(answer, item.want.label, page(found.record)))
+                item.unit.fail(answer.about(item.want.label, page(found.record)))
         return again
 
     def give_up(self, kind: Kind, again: Again) -> None:
         """A last look: what our lost POSTs have made by now is made; the rest has failed."""
-        self._batch.load(kind)
         for item, reason in again:
             records = self._view.marked(kind, item.want.mark)
             if records and (kind, item.want.mark) in self._tried:
                 self._note(item, records[0])
                 self._made(item, records[0])
             else:
-                item.unit.fail(given_up(item.want, reason))
+                item.unit.fail(_given_up(item.want, reason))
 
     def _note(self, item: Item, record: Record) -> None:
         """Note that *record* is the wanted one: others may refer to it."""
-        self._batch.references.know(item.ref, identity(record))
+        self._batch.references.know(item.want, identity(record))
         item.unit.exists |= item.want.mark == item.unit.mark
 
     def _made(self, item: Item, record: Record) -> None:
@@ -119,10 +117,10 @@ class RecordWriter:
         if self._batch.dry or not found.doubles:
             return
         kind = item.want.kind
-        for double, error, _ in Removal(self._batch.store, self._batch.writes).remove(kind, found.doubles):
+        for double, error, _ in Removal(self._batch.store).remove(kind, found.doubles):
             self._view.drop(kind, identity(double))
             if error is not None:
-                item.unit.fail(_as_error(error, f"second {item.want.label}", page(double)))
+                item.unit.fail(error.about(f"second {item.want.label}", page(double)))
 
     def _verify(self, kind: Kind, items: Sequence[Item]) -> None:
         """After a create that no constraint guards: look whether another one got in beside it, and let the higher id go."""
@@ -152,12 +150,12 @@ def _creation(item: Item, *, adopted: bool) -> Body:
 # --- what a refusal means for the record that was written -------------------------------------------------------------------
 
 
-def _is_passing(error: Exception) -> bool:
+def _is_passing(error: NetBoxError) -> bool:
     """Whether looking again may help."""
     return isinstance(error, (ChangedError, UnreachableError))
 
 
-def _looks_taken(error: Exception) -> bool:
+def _looks_taken(error: NetBoxError) -> bool:
     """Whether a refusal may mean that another record has by now, or still has, what this one is to get: then a look-up finds it."""
     if not isinstance(error, RefusedError):
         return False
@@ -165,7 +163,7 @@ def _looks_taken(error: Exception) -> bool:
     return any(word in text for word in ("already", "duplicate", "unique", "overlap", "cannot reassign"))
 
 
-def _worth_another(error: Exception, attempt: int) -> bool:
+def _worth_another(error: NetBoxError, attempt: int) -> bool:
     """Whether an update is worth another attempt.
 
     "Not permitted" is also what NetBox says of an object that goes while it works on it; and what another record of the same list has
@@ -175,16 +173,10 @@ def _worth_another(error: Exception, attempt: int) -> bool:
     return _is_passing(error) or (attempt == 0 and (_looks_taken(error) or lacks_permission))
 
 
-def given_up(want: Want, reason: Exception) -> NetBoxError:
+def _given_up(want: Want, reason: NetBoxError) -> NetBoxError:
     """The error after the last attempt."""
     if isinstance(reason, UnreachableError):
         return reason.about(want.label)
-    if isinstance(reason, NetBoxError):
-        return RefusedError(want.label, reason.reason, reason.url)
-    text = reason.reason if isinstance(reason, ChangedError) else str(reason)
-    return StaleError(want.label, f"kept changing while we worked on it: {text}")
-
-
-def _as_error(answer: Exception, label: str, url: str | None) -> NetBoxError:
-    """An answer about a list as the error of one record in it."""
-    return answer.about(label, url) if isinstance(answer, NetBoxError) else StaleError(label, str(answer), url)
+    if isinstance(reason, ChangedError):
+        return StaleError(want.label, f"kept changing while we worked on it: {reason.reason}")
+    return RefusedError(want.label, reason.reason, reason.url)

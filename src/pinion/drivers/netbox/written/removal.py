@@ -49,11 +49,12 @@ class Outcome(NamedTuple):
 
 
 class Removal:
-    """Deletes or releases records of ours."""
+    """Deletes or releases records of ours; in a preview (*dry*) says what would become of them."""
 
-    def __init__(self, store: RecordStore, writes: Writes) -> None:
+    def __init__(self, store: RecordStore, *, dry: bool = False) -> None:
         self._store = store
-        self._writes = writes
+        self._dry = dry
+        self._writes = Writes(store)
 
     def remove(self, kind: Kind, records: Sequence[Record]) -> list[Outcome]:
         """`remove_all` for one kind. What can't be told of what hangs on the records is the error of each."""
@@ -68,16 +69,12 @@ class Removal:
         Raises `NetBoxError`, and has done nothing, when what hangs on the records can't be told.
         """
         stay = kept(self._store, {kind: [one for one in ones if not is_adopted(one)] for kind, ones in going.items()})
-        return {
-            kind: self._remove(kind, going[kind], {number: why for (one, number), why in stay.items() if one is kind})
-            for kind in reversed(KINDS)
-            if kind in going
-        }
+        return {kind: self._remove(kind, going[kind], stay[kind]) for kind in reversed(KINDS) if kind in going}
 
     def _remove(self, kind: Kind, records: Sequence[Record], stay: Mapping[int, str]) -> list[Outcome]:
         answers: dict[int, NetBoxError | None] = {}
         staying = {**in_use(self._store, kind, records), **stay}
-        waiting = list(records)
+        waiting = [] if self._dry else list(records)
         marks = {identity(record): mark_of(record) for record in records}
         budget = Budget(_SECONDS)
         for _ in range(_ATTEMPTS):

@@ -24,16 +24,15 @@ from pinion.drivers.netbox.errors import ChangedError, ExistsError
 from pinion.drivers.netbox.kinds import DEVICE, INTERFACE, IP_ADDRESS, KINDS, Kind
 from pinion.drivers.netbox.kinds.marks import mark_of
 from pinion.drivers.netbox.kinds.values import Record, identity
-from pinion.drivers.netbox.results import Conflict
 from pinion.drivers.netbox.server.retry import Budget
 from pinion.drivers.netbox.written.making_room import Room
-from pinion.drivers.netbox.written.records import Again, RecordWriter, given_up
+from pinion.drivers.netbox.written.records import Again, RecordWriter
 from pinion.drivers.netbox.written.unwanted import remove_unwanted
 
 #: How often we look again at records that keep changing under us.
 ATTEMPTS = 5
 
-_Decision = tuple[Item, "Match | Conflict | None"]
+_Decision = tuple[Item, "Match | ExistsError | None"]
 
 
 class Run:
@@ -42,8 +41,8 @@ class Run:
     def __init__(self, batch: Batch, *, total_time: float = 120.0, budget: Callable[[float], Budget] = Budget) -> None:
         self._batch = batch
         self._view = batch.view
-        self._writer = RecordWriter(batch)
         self._room = Room(batch)
+        self._writer = RecordWriter(batch, self._room.inherited)
         self._budget = budget
         self._total_time = total_time
         self._bodies: dict[Kind, dict[str, Mapping[str, JsonValue]]] = defaultdict(dict)
@@ -55,34 +54,42 @@ class Run:
         for kind in KINDS:
             self._batch.references.find(kind, self._batch.outside[kind].values())
             self._settle(kind)
-            if (
-                kind is IP_ADDRESS
-            ):  # all that late fields refer to is there; cables, which move interfaces' versions, are not
-                self._settle_late(INTERFACE)
-                self._settle_late(DEVICE)
+            if kind is IP_ADDRESS:
+                # All that late fields refer to is there by now; cables, which move the interfaces' versions, are not.
+                self._settle(INTERFACE, late=True)
+                self._settle(DEVICE, late=True)
 
     # --- one kind -------------------------------------------------------------------------------------------------------
 
-    def _settle(self, kind: Kind) -> None:
-        """Make every record of one kind as wanted."""
-        todo = self._batch.to_do(kind)
+    def _settle(self, kind: Kind, *, late: bool = False) -> None:
+        """Make every record of one kind as wanted; *late*: its fields that refer to later kinds."""
+        todo = [(unit, want) for unit, want in self._batch.to_do(kind) if want.late or not late]
         budget = self._budget(self._total_time)
+        self._batch.load(kind)
         for attempt in range(ATTEMPTS):
-            items = self._batch.resolved(todo)
+            if (
+                late
+            ):  # a preview of something new has no record, nor has what was taken away meanwhile: the next run sees it
+                todo = [(unit, want) for unit, want in todo if self._records(kind, want.mark)]
+            items = self._batch.resolved(todo, late=late)
             if not items:
                 return
-            self._batch.load(kind)
-            creates, updates, again = self._accept(kind, self._with_room(kind, items))
+            if late:
+                creates, again = list[Item](), Again()
+                updates = [(item, Match(self._records(kind, item.want.mark)[0])) for item in items]
+            else:
+                creates, updates, again = self._accept(kind, self._with_room(kind, items))
             if self._batch.dry:
                 self._writer.foresee(creates, updates)
                 return
-            again += self._writer.update(kind, updates, attempt, self._room.inherited)
-            again += self._writer.create(kind, creates, attempt, self._room.inherited)
+            again += self._writer.update(kind, updates, attempt)
+            again += self._writer.create(kind, creates, attempt)
             if not again:
                 return
             todo = [(item.unit, item.want) for item, _ in again]
             patient = attempt + 1 < ATTEMPTS and budget.pause()
             self._view.forget(kind)
+            self._batch.load(kind)
             if not patient:
                 self._writer.give_up(kind, again)
                 return
@@ -92,7 +99,7 @@ class Run:
         decisions: list[_Decision] = []
         for _ in range(len(items) + 1):  # each round brings at least one of them to its place
             decisions, others = self._decide(kind, items)
-            decided = [(item, found) for item, found in decisions if not isinstance(found, Conflict)]
+            decided = [(item, found) for item, found in decisions if not isinstance(found, ExistsError)]
             if self._batch.dry:
                 self._room.foresee(kind, decided, others)
             if self._batch.dry or not self._room.make(kind, decided, others):
@@ -113,7 +120,7 @@ class Run:
         others.claimed.update({identity(record): mark for mark, record in until_now.items()})
         decisions: dict[str, _Decision] = {}
         for item in sorted(items, key=lambda item: bool(records[item.want.mark])):
-            found: Match | Conflict | None
+            found: Match | ExistsError | None
             if (record := until_now.get(item.want.mark)) is not None:
                 found = Match(record, predecessor=mark_of(record))
             else:
@@ -129,7 +136,7 @@ class Run:
         updates: list[tuple[Item, Match]] = []
         again: Again = []
         for item, found in decisions:
-            if isinstance(found, Conflict):
+            if isinstance(found, ExistsError):
                 self._refuse(item, found)
             elif found is None:
                 creates.append(item)
@@ -143,37 +150,12 @@ class Run:
                     self._foreseen[kind, item.want.mark] = [found.record]
         return creates, updates, again
 
-    def _refuse(self, item: Item, conflict: Conflict) -> None:
+    def _refuse(self, item: Item, conflict: ExistsError) -> None:
         item.unit.conflicts.append(conflict)
-        item.unit.fail(ExistsError(conflict.object, conflict.reason, conflict.url))
+        item.unit.fail(conflict)
         item.unit.exists |= item.want.mark == item.unit.mark
         if self._batch.dry:
-            self._batch.references.pretend(item.ref)
-
-    # --- late fields ----------------------------------------------------------------------------------------------------
-
-    def _settle_late(self, kind: Kind) -> None:
-        """Set the fields that refer to later kinds (primary address, primary MAC)."""
-        todo = [(unit, want) for unit, want in self._batch.to_do(kind) if want.late]
-        budget = self._budget(self._total_time)
-        for attempt in range(ATTEMPTS):
-            # A preview of something new has no record, nor has what was taken away meanwhile: the next run sees it.
-            there = [(unit, want) for unit, want in todo if self._records(kind, want.mark)]
-            items = self._batch.resolved(there, late=True)
-            pairs = [(item, Match(self._records(kind, item.want.mark)[0])) for item in items]
-            if self._batch.dry:
-                self._writer.foresee([], pairs)
-                return
-            again = self._writer.update(kind, pairs, attempt)
-            if not again:
-                return
-            todo = [(item.unit, item.want) for item, _ in again]
-            if attempt + 1 == ATTEMPTS or not budget.pause():
-                for item, reason in again:
-                    item.unit.fail(given_up(item.want, reason))
-                return
-            self._view.forget(kind)
-            self._batch.load(kind)
+            self._batch.references.pretend(item.want)
 
     def _records(self, kind: Kind, mark: str) -> list[Record]:
         """The records for a late field: by mark, in the preview of a rename by the old one."""

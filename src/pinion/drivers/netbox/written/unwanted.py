@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pinion.drivers.netbox.compared import changes
 from pinion.drivers.netbox.compared.batch import Batch, Unit
 from pinion.drivers.netbox.compared.renamed import same_racks
-from pinion.drivers.netbox.errors import NetBoxError, RefusedError
+from pinion.drivers.netbox.errors import NetBoxError
 from pinion.drivers.netbox.kinds import (
     CATALOGUE,
     IP_ADDRESS,
@@ -21,10 +21,9 @@ from pinion.drivers.netbox.kinds import (
     Kind,
     Ref,
 )
-from pinion.drivers.netbox.kinds.marks import is_adopted, mark_of
-from pinion.drivers.netbox.kinds.values import Record, identity, page
-from pinion.drivers.netbox.written.dependents import kept
-from pinion.drivers.netbox.written.removal import Outcome, Removal, in_use
+from pinion.drivers.netbox.kinds.marks import mark_of
+from pinion.drivers.netbox.kinds.values import Record, identity
+from pinion.drivers.netbox.written.removal import Removal
 
 #: Kinds whose natural keys hold no reference: what another unit of the batch wants of them is handed over instead of deleted.
 _HANDED_OVER = frozenset({PREFIX, IP_RANGE, IP_ADDRESS})
@@ -73,8 +72,7 @@ def _wanted_elsewhere(batch: Batch, kind: Kind) -> set[Key]:
 
 def _remove(batch: Batch, stale: Mapping[Kind, Sequence[tuple[Unit, Record]]]) -> None:
     going = {kind: [record for _, record in pairs] for kind, pairs in stale.items()}
-    outcomes = _foreseen(batch, going) if batch.dry else Removal(batch.store, batch.writes).remove_all(going)
-    for kind, answers in outcomes.items():
+    for kind, answers in Removal(batch.store, dry=batch.dry).remove_all(going).items():
         owners = {identity(record): unit for unit, record in stale[kind]}
         for record, error, _ in answers:
             unit = owners[identity(record)]
@@ -82,24 +80,3 @@ def _remove(batch: Batch, stale: Mapping[Kind, Sequence[tuple[Unit, Record]]]) -
                 changes.removed(unit, kind, record)
             elif kind not in CATALOGUE:  # what others still use is theirs now
                 unit.fail(error)
-
-
-def _foreseen(batch: Batch, going: Mapping[Kind, Sequence[Record]]) -> dict[Kind, list[Outcome]]:
-    """What would become of the records."""
-    stay = kept(batch.store, {kind: [one for one in ones if not is_adopted(one)] for kind, ones in going.items()})
-    outcomes: dict[Kind, list[Outcome]] = {}
-    for kind, records in going.items():
-        reasons = {number: why for (one, number), why in stay.items() if one is kind} | in_use(
-            batch.store, kind, records
-        )
-        outcomes[kind] = [
-            Outcome(
-                one,
-                RefusedError(kind.describe(one), reasons[identity(one)], page(one))
-                if identity(one) in reasons
-                else None,
-                None,
-            )
-            for one in records
-        ]
-    return outcomes

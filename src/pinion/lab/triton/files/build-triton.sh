@@ -24,8 +24,25 @@ cp wheel/pytriton/tritonserver/python_backend_stubs/3.11/triton_python_backend_s
 rm -r wheel/pytriton/tritonserver/python_backend_stubs wheel/nvidia_pytriton.libs/libpython3-*
 chmod 0755 bin/tritonserver backends/python/triton_python_backend_stub
 install -d /srv/triton-models
-# A layer whose Triton cannot be loaded is none.
-ldd bin/tritonserver backends/python/libtriton_python.so backends/python/triton_python_backend_stub >/tmp/libraries
+# Libraries of the system that any of it is linked to; a layer in which one is missing is none.
+programs="bin/tritonserver backends/python/libtriton_python.so backends/python/triton_python_backend_stub caches/local/libtritoncache_local.so"
+{
+  ldd $programs /usr/bin/python3.11 /usr/bin/bash /usr/bin/openssl
+  # numpy's own libraries are found by those that need them only
+  find /usr/lib/python3.11/lib-dynload "$packages" -name '*.libs' -prune -o -name '*.so*' -type f -print0 | xargs -0 ldd
+} >/tmp/libraries
 if grep "not found" /tmp/libraries; then exit 1; fi
-# This also leaves the byte code of what a start imports: later nobody can write it.
-python3.11 -c "import json, pathlib, numpy, onnxruntime"
+awk '$2 == "=>" { print $3 } $1 ~ "^/" && NF == 2 { print $1 }' /tmp/libraries | grep -e '^/lib' -e '^/usr/lib' | sort -u >/tmp/paths
+{ cat /tmp/paths; xargs -a /tmp/paths realpath; } | sort -u >libraries
+# Byte code of what a start imports: later nobody can write it. It names no time, so that the same files give the same image.
+find /usr/lib/python3.11 "$packages" -name __pycache__ -prune -exec rm -r {} +
+PYTHONPATH=backends/python PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1 python3.11 - <<'END'
+import argparse, asyncio, base64, concurrent.futures, fcntl, http.client, json, pathlib, py_compile, struct, subprocess, sys, tempfile, urllib.request
+
+import numpy, onnxruntime
+
+for module in list(sys.modules.values()):
+    source = getattr(module, "__file__", None) or ""
+    if source.endswith(".py"):
+        py_compile.compile(source, doraise=True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+END
