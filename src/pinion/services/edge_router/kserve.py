@@ -40,7 +40,7 @@ class Pool:
     def state(self, now: float) -> PoolState:
         """What `decide` is told of the pool at *now*, on the clock of `time.monotonic`."""
         return PoolState(
-            models=frozenset(self._models),
+            models=tuple(self._models),
             healthy=self.breaker.lets(now),
             on_site=self._on_site,
             first_token=self._first,
