@@ -94,7 +94,10 @@ CASES: dict[Reason, list[tuple[Request, State, RoutingPolicy, Route, bool]]] = {
     ],
     Reason.LONG_PROMPT: [(change(EASY, prompt_tokens=65), STATE, POLICY, Route.POOL, False)],
     Reason.LONG_ANSWER: [(change(EASY, answer_tokens=65), STATE, POLICY, Route.POOL, False)],
-    Reason.PI_SILENT: [(EASY, at_pi(age=3.0), POLICY, Route.POOL, False)],
+    Reason.PI_SILENT: [
+        (EASY, at_pi(age=3.0), POLICY, Route.POOL, False),
+        (EASY, at_pi(age=-0.001), POLICY, Route.POOL, False),
+    ],
     Reason.LATE_FIRST_TOKEN: [
         (change(EASY, deadline=0.05), STATE, POLICY, Route.POOL, False),
         (EASY, STATE, change(POLICY, objectives=Objectives(edge_p95=0.05)), Route.POOL, False),
@@ -105,7 +108,16 @@ CASES: dict[Reason, list[tuple[Request, State, RoutingPolicy, Route, bool]]] = {
         (EASY, at_pi(temperature=80.0), POLICY, Route.POOL, False),
         (EASY, at_pi(throttled=True), POLICY, Route.POOL, False),
     ],
-    Reason.SPECULATIVE: [(change(EASY, mode=Mode.SPECULATIVE), STATE, POLICY, Route.BOTH, False)],
+    Reason.SPECULATIVE: [
+        (change(EASY, mode=Mode.SPECULATIVE), STATE, POLICY, Route.BOTH, False),
+        (
+            change(EASY, mode=Mode.SPECULATIVE),
+            change(at_pool(queue_wait=0.1), pi=change(IDLE, cpu=0.9)),
+            POLICY,
+            Route.BOTH,
+            False,
+        ),
+    ],
     Reason.POOL_NO_FASTER: [(EASY, change(at_pool(queue_wait=0.1), pi=change(IDLE, cpu=0.9)), POLICY, Route.PI, True)],
     Reason.PI_FITS: [
         (EASY, STATE, POLICY, Route.PI, False),

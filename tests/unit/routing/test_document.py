@@ -15,10 +15,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pinion.plan.routing import routing_policy
 from pinion.routing import Mode, RoutingPolicy
 from pinion.routing.document import CONTEXT, PolicyRefusedError, PolicyStore, canonical, signed, verified
-from pinion.site.find import repository
-from pinion.site.loader import load
 from pinion.site.model import Site
 
+EVERY_KEY = Path(__file__).parents[1] / "plan/every_key.yml"
 KEY, OTHER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 PUBLIC = base64.b64encode(KEY.public_key().public_bytes_raw()).decode()
 FIRST = RoutingPolicy(site="rack", version=1, mode=Mode.EARLY_EXIT)
@@ -114,8 +113,7 @@ def test_a_policy_without_a_version_is_not_signed() -> None:
 
 
 def test_what_a_site_file_states_is_the_policy_and_survives_the_document() -> None:
-    every = Path(__file__).parents[1] / "plan/every_key.yml"
-    planned = routing_policy(Site.model_validate(yaml.safe_load(every.read_text())))
+    planned = routing_policy(Site.model_validate(yaml.safe_load(EVERY_KEY.read_text())))
     assert (planned.version, planned.prompt_tokens, planned.queue_wait, planned.cpu) == (0, 512, 0.2, 0.7)
     assert (planned.confidence, planned.local_tokens, planned.speculative_tokens, planned.pool_timeout) == (
         0.5,
@@ -141,5 +139,7 @@ def test_what_a_site_file_states_is_the_policy_and_survives_the_document() -> No
 
 
 def test_a_site_that_states_nothing_has_the_defaults() -> None:
-    policy = routing_policy(load(repository() / "inventories/lab/site.yml"))
-    assert policy == RoutingPolicy(site="lab", models=policy.models)
+    stated = yaml.safe_load(EVERY_KEY.read_text())
+    del stated["routing"], stated["objectives"]
+    policy = routing_policy(Site.model_validate(stated))
+    assert policy == RoutingPolicy(site=stated["site"], models=policy.models)
