@@ -11,7 +11,6 @@ from pinion.checks.claims import checks
 from pinion.checks.model import Check, ClusterProbe, ReleaseProbe
 from pinion.checks.probers.cluster import fact
 
-
 _CLUSTER = planned(site("lab")).cluster
 assert _CLUSTER is not None
 #: What the lab runs.
