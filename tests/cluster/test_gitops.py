@@ -200,6 +200,7 @@ def test_the_api_server_takes_each_object_of_a_tree_and_nothing_misspelt(
         assert "intervall" in refused.stderr
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("tool", [ClusterOwner.FLUX, pytest.param(ClusterOwner.ARGOCD, marks=pytest.mark.variant)])
 def test_a_cluster_changes_hands_and_back_and_loses_nothing(
     tool: ClusterOwner, project: Project, kubectl: Kubectl, api: ClusterClient, cluster: StandaloneCluster
