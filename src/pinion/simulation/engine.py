@@ -33,6 +33,7 @@ class _Job:
     """One request on its way. *first* is when its client sees a token, *pool_first* when one of the pool's will come.
 
     *attempt* grows with each place that it is given to: what was under way for an earlier one counts no more.
+    *lost* is the attempt whose answer cannot come, because the pool died or the link was cut.
     """
 
     request: Request
@@ -42,6 +43,7 @@ class _Job:
     first: float = math.inf
     pool_first: float = math.inf
     attempt: int = 0
+    lost: int = -1
     sent: float = 0.0
     done: bool = False
     route: Route = Route.PI
@@ -309,7 +311,7 @@ class Simulation:
         pool = cast("Pool", self._set.pool)
         self._running -= 1
         self.outcome.gpu_seconds += took / pool.slots
-        if job.attempt == attempt:
+        if job.attempt == attempt != job.lost:
             self.outcome.pool_tokens += job.request.prompt_tokens + job.request.answer_tokens
             job.first = min(job.first, job.pool_first)
             self._answered(job, self._now + self._half)
@@ -346,9 +348,11 @@ class Simulation:
             self._linked = not begins
         if begins:
             for job in list(self._sent):
-                if job.pool_first <= self._now - job.arrived:  # seen already; a later one never comes
+                if (
+                    job.lost != job.attempt and job.pool_first <= self._now - job.arrived
+                ):  # seen already; a later one never comes
                     job.first = min(job.first, job.pool_first)
-                job.pool_first = math.inf
+                job.pool_first, job.lost = math.inf, job.attempt
                 self._at(self._now + pool.detection, self._fall_back, (job, job.attempt))
 
 

@@ -177,6 +177,13 @@ def test_a_token_that_a_dead_pool_had_not_made_was_not_seen() -> None:
     assert list(found.first_tokens[Route.PI]) == [pytest.approx(0.5 + 0.5 + 0.1)]
 
 
+def test_an_answer_that_ends_behind_a_cut_link_never_comes() -> None:
+    """It ends 0.2 s after the cut, and the Pi knows of that after 0.5 s."""
+    found = run(failing((1.5, "link-cut", True), service=0.7, first_token=0.6), (1.0, 0, HARD))
+    assert len(found.answers[Route.POOL]) == 0
+    assert list(found.first_tokens[Route.PI]) == [pytest.approx(0.5 + 0.5 + 0.1)]
+
+
 def test_a_pool_that_lives_again_has_forgotten_what_it_worked_on() -> None:
     """A slot is free at once, and what ended in the old life frees none in the new."""
     setting = failing((1.5, "pool-dead", True), (1.6, "pool-dead", False))
