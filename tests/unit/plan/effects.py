@@ -26,7 +26,7 @@ def effects(planned: Plan) -> tuple[object, ...]:
         (cluster.server, cluster.control_plane, cluster.nodes, cluster.namespaces, cluster.releases)
         if cluster
         else None,
-        cluster and (cluster.owner, owners_tree(planned, cluster.owner)),
+        cluster and cluster.repository and (cluster.owner, owners_tree(planned, cluster.owner)),
         checks(planned),
         waves(planned.hosts, planned.rollout),
         planned.authority,
