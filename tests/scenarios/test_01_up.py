@@ -13,6 +13,9 @@ import requests
 from scenarios.command_lines import collected
 from scenarios.rack import SITE, Rack
 
+#: Number of the capability (linux/capability.h).
+CAP_SYS_TIME = 25
+
 
 def test_everything_is_proved(rack: Rack, tmp_path: Path) -> None:
     done = rack.inside(
@@ -38,6 +41,14 @@ def test_kubectl_works_in_the_shell_as_it_stands_in_readme(rack: Rack) -> None:
     nodes = rack.inside("kubectl", "get", "nodes").stdout.splitlines()
     assert {line.split()[0] for line in nodes[1:]} >= {"nv-1"}
     assert all(line.split()[1] == "Ready" for line in nodes[1:]), nodes
+
+
+def test_no_machine_may_set_the_clock(rack: Rack) -> None:
+    """It is everybody's; and chronyd, which the plan has not running in a lab, starts with each boot where it may."""
+    for name in rack.store.machine_names():
+        status = rack.machine(name).run(["cat", "/proc/1/status"]).stdout
+        (held,) = re.findall(r"^CapBnd:\s*([0-9a-f]+)$", status, re.MULTILINE)
+        assert not int(held, 16) >> CAP_SYS_TIME & 1, name
 
 
 @pytest.fixture(scope="module")
