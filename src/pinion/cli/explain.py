@@ -45,5 +45,6 @@ def _about(about: str) -> list[Kind]:
 
 
 def _told(kind: Kind) -> str:
-    words = f"{kind.code} {kind.title} ({kind.topic})\n    says: {kind.wrong}\n    fix:  {kind.fix.words}"
+    said = kind.said()
+    words = f"{kind.code} {kind.title} ({kind.topic})\n    says: {said['wrong']}\n    fix:  {said['fix']}"
     return f"{words}\n    a person must choose: {kind.choice}" if kind.choice and kind.fix.text is None else words

@@ -1,7 +1,7 @@
 """Fixes: what to do about a problem, in words and, wherever it can be said so, as text that is put into the file.
 
 Both come from one statement, so that they cannot disagree: a template whose part between « and » is the text, or a `Fix` that a rule makes.
-What only a person can choose stays words, and `errors.yml` says why (`choice`).
+What only a person can choose stays words, and the catalogue of `pinion.site.errors` says why (`choice`).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Template:
 
     @classmethod
     def of(cls, stated: str) -> Template:
-        """*stated* as `errors.yml` has it: « and » around the text, and brackets around a part that goes where the text has no value."""
+        """*stated* as the catalogue has it: « and » around the text, and brackets around a part that goes where the text has no value."""
         whole, bare = _OPTIONAL.sub(r"\1", stated), _OPTIONAL.sub("", stated).strip()
         text = re.search("«([^»]*)»", whole)
         return cls(re.sub("[«»]", "", whole), re.sub("[«»]", "", bare), text[1] if text is not None else None)

@@ -225,13 +225,14 @@ def errors() -> str:
         if kind.topic != topic:
             topic = kind.topic
             lines += ["", f"## {topic}", "", "| code | is | says | fix |", "|---|---|---|---|"]
-        said = (kind.title, _cell(kind.wrong), _cell(kind.fix.words))
+        told = kind.said()
+        said = (kind.title, _cell(told["wrong"]), _cell(told["fix"]))
         lines.append(f'| <a id="{code.lower()}"></a>{code} | {" | ".join(said)} |')
     return "\n".join([*lines, ""])
 
 
-def _cell(template: str) -> str:
-    return template.replace("{{", "{").replace("}}", "}").replace("|", "&#124;").replace("<", "&lt;")
+def _cell(text: str) -> str:
+    return text.replace("|", "&#124;").replace("<", "&lt;")
 
 
 # --- hardware -------------------------------------------------------------------------------------------------------------

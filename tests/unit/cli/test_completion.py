@@ -82,6 +82,10 @@ def test_a_code_is_explained() -> None:
     assert kind["fix"] in done.stdout
 
 
+def test_braces_of_the_file_are_shown_as_they_are_written() -> None:
+    assert "kubernetes: {control_plane: {host}}\n" in pinion("explain", "K8S-006").stdout
+
+
 def test_words_find_their_codes() -> None:
     found = [kind["code"] for kind in json.loads(pinion("explain", "gateway prefix", "--json").stdout)]
     assert "NET-021" in found

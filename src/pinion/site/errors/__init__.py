@@ -1,7 +1,11 @@
 """Problems of a site file: what they are called, how they read, and how they are collected.
 
-`errors.yml` beside this module is the one truth for every code: its title, what is wrong, and the fix, with placeholders in braces.
-The reference page and the error tests follow from it. No message is written anywhere else.
+The YAML files beside this one are the one truth for every code; docs/reference/errors.md and tests/errors follow from them, and no message
+is written anywhere else. Topic -> code -> `title` (without placeholders), `wrong` (one line), `fix`. Words in braces are filled in where
+the problem is found. What stands in a fix between « and » is text that is put into the file: in the place of the value or key that the problem
+is about, unless `put` says value, key, entry (of the mapping there), beside (an entry of the mapping that it is in) or nothing (what is
+there goes), and `at` says the keys of another place. `choice` is why a person must choose where a fix has no text; a rule may give either
+(`pinion.site.fixes`).
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from pinion.site.scalars import written
 
 Path = tuple[str | int, ...]
 
+#: The files of the catalogue, in the order of the reference page.
+_FILES = ("file", "networks", "hardware", "cluster", "hosts")
 #: More problems than this help nobody; the last one then says so.
 MAXIMUM_PROBLEMS = 200
 #: Placeholders that hold whole sentences or lists of ours rather than one word of the user's.
@@ -53,18 +59,34 @@ class Kind:
     choice: str = ""
 
     def said(self) -> dict[str, str]:
-        """What a person is told of this kind of problem, by its name."""
-        told = {"code": self.code, "topic": self.topic, "title": self.title, "wrong": self.wrong}
-        return {**told, "fix": self.fix.words, "choice": self.choice}
+        """What a person is told of this kind of problem, by its name; placeholders stand there in braces."""
+        told = {"code": self.code, "topic": self.topic, "title": self.title}
+        names = _Placeholders()
+        return {
+            **told,
+            "wrong": self.wrong.format_map(names),
+            "fix": self.fix.words.format_map(names),
+            "choice": self.choice,
+        }
+
+
+class _Placeholders(dict[str, str]):
+    """Fills each placeholder with its own name in braces."""
+
+    def __missing__(self, name: str) -> str:
+        return f"{{{name}}}"
 
 
 @cache
 def catalogue() -> dict[str, Kind]:
-    """Every kind of problem by its code, in the order of `errors.yml`."""
-    text = (resources.files("pinion.site") / "errors.yml").read_text(encoding="utf-8")
+    """Every kind of problem by its code, in the order of the files."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    topics: dict[str, dict[str, dict[str, str]]] = yaml.load(text, Loader=loader)
-    return {code: _kind(code, topic, stated) for topic, kinds in topics.items() for code, stated in kinds.items()}
+    found: dict[str, Kind] = {}
+    for name in _FILES:
+        text = (resources.files("pinion.site.errors") / f"{name}.yml").read_text(encoding="utf-8")
+        topics: dict[str, dict[str, dict[str, str]]] = yaml.load(text, Loader=loader)
+        found |= {code: _kind(code, topic, stated) for topic, kinds in topics.items() for code, stated in kinds.items()}
+    return found
 
 
 def _kind(code: str, topic: str, stated: Mapping[str, str]) -> Kind:
