@@ -58,7 +58,7 @@ class Fault:
     seconds: float = 3600.0
 
 
-def too_many(retry_after: float | str, *, status: int = 429) -> Fault:
+def too_many(retry_after: int | str, *, status: int = 429) -> Fault:
     """429 (or 503) with Retry-After: the server has not seen the request."""
     return Fault("answer", status, {"Retry-After": str(retry_after)})
 

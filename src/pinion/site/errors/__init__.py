@@ -2,9 +2,11 @@
 
 The YAML files beside this one are the one truth for every code; docs/reference/errors.md and tests/errors follow from them, and no message
 is written anywhere else. Topic -> code -> `title` (without placeholders), `wrong` (one line), `fix`. Words in braces are filled in where
-the problem is found. What stands in a fix between « and » is text that is put into the file: in the place of the value or key that the problem
-is about, unless `put` says value, key, entry (of the mapping there), beside (an entry of the mapping that it is in) or nothing (what is
-there goes), and `at` says the keys of another place. `choice` is why a person must choose where a fix has no text; a rule may give either
+the problem is found.
+
+What stands in a fix between « and » is text that is put into the file: in the place of the value or key that the problem is about, unless
+`put` says value, key, entry (of the mapping there), beside (an entry of the mapping that it is in) or nothing (what is there goes), and
+`at` says the keys of another place. `choice` is why a person must choose where a fix has no text; a rule may give either
 (`pinion.site.fixes`).
 """
 
