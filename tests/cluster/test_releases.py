@@ -192,7 +192,7 @@ def test_verify_names_what_was_scaled_by_hand(
 ) -> None:
     provider.create(RELEASE, "one", wished(provider, chart, namespace))
     planned = plan(load(site_file("lab")))
-    (check,) = [one for one in checks(planned) if isinstance(one.probe, ReleaseProbe)]
+    (check,) = [one for one in checks(planned) if isinstance(one.probe, ReleaseProbe) and one.probe.name == "hello"]
 
     def found(name: str) -> Finding:
         moved = check.model_copy(update={"probe": ReleaseProbe(namespace=namespace, name=name)})
