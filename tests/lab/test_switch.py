@@ -177,9 +177,7 @@ def test_traffic_classes_are_kept_shown_and_repaired(fabric: Fabric) -> None:
         )
         fabric.console("configure", *by_hand, "end", "write")
         found = fabric.driver("diff")
-        assert found["changes"] == [
-            "QoS profile pinion-lossy: queue 3 share 10 % -> share 60 %"
-        ]
+        assert found["changes"] == ["QoS profile pinion-lossy: queue 3 share 10 % -> share 60 %"]
         assert found["left"] == ["DSCP 46 to traffic class 2"]
         fabric.driver("apply")
         assert fabric.driver("diff")["changes"] == []
