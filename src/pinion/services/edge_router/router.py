@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 
@@ -37,13 +37,14 @@ _PI, _POOL = "pi", "pool"
 
 @dataclass(slots=True)
 class _Course:
-    """One request on its way: what it is, when it came, and which places have failed it."""
+    """One request on its way: what it is, when it came, which places have failed it, and *why* in their words."""
 
     identity: str
     asked: Asked
     request: Request
     came: float
     failed: set[str] = field(default_factory=set)
+    why: list[str] = field(default_factory=list)
 
 
 class Router:
@@ -170,7 +171,7 @@ class Router:
         while True:
             decision = self._decided(course)
             if decision.route is Route.NOWHERE:
-                raise _refusal(decision)
+                raise _refusal(decision, course.why)
             async with AsyncExitStack() as stack:
                 try:
                     place, reply = await self._asked_of(decision.route, course, stack)
@@ -219,14 +220,15 @@ class Router:
             if place == _POOL and self._pool is not None:
                 asking = self._pool.ask(asked, course.identity, course.request.prompt_tokens, policy.pool_timeout)
                 return await stack.enter_async_context(asking)
-            if self._slots.waiting >= self._settings.queue:
+            if not self._slots.free and self._slots.waiting >= self._settings.queue:
                 raise FailedError("the queue is full")
             speed = self._settings.engine.speed
             took = course.request.prompt_tokens / speed.prefill + course.request.answer_tokens / speed.decode
             stack.enter_context(self._slots.taken(took))
             return await stack.enter_async_context(self._engine.ask(asked))
-        except FailedError:
+        except FailedError as failed:
             course.failed.add(place)
+            course.why.append(str(failed))
             self._telling.failed(place)
             raise
 
@@ -283,9 +285,9 @@ class Router:
         return web.Response(text=record.line(), content_type="application/json")
 
 
-def _refusal(decision: Decision) -> RefusedError:
-    """Why nobody answers, as the client is told."""
-    told = ", ".join(decision.reasons)
+def _refusal(decision: Decision, failures: Sequence[str]) -> RefusedError:
+    """Why nobody answers, as the client is told: what places that were asked have said, then the reasons."""
+    told = "; ".join((*failures, ", ".join(decision.reasons)))
     if Reason.BEYOND_CONTEXT in decision.reasons:
         return RefusedError(
             f"prompt and answer are longer than the context ({told})", "max_tokens", code="context_length_exceeded"

@@ -124,8 +124,8 @@ def running(command: list[str], url: str, log: Path) -> Iterator[subprocess.Pope
 
 
 @contextmanager
-def site_of(engine: str, folder: Path, *, engine_there: bool = True) -> Iterator[Site]:
-    """A router before *engine*, with a pool of its own."""
+def site_of(engine: str, folder: Path, *, engine_there: bool = True, queue: int = 32) -> Iterator[Site]:
+    """A router before *engine*, with a pool of its own; so many requests may wait in its *queue*."""
     key = Ed25519PrivateKey.generate()
     router_port, pool_port = free_ports(2)
     url, pool = f"http://127.0.0.1:{router_port}", f"http://127.0.0.1:{pool_port}"
@@ -134,6 +134,7 @@ def site_of(engine: str, folder: Path, *, engine_there: bool = True) -> Iterator
         "host": "127.0.0.1", "port": router_port,
         "engine": {"url": engine, "model": MODEL, "slots": 1, "speed": speed},
         "pool": {"url": pool, "models": {MODEL: CONTEXT}},
+        "queue": queue,
         "planned": {"site": "rack", "models": [{"name": MODEL}]},
         "policy": str(folder / "policy.json"), "kept": str(folder / "kept.json"),
         "key": base64.b64encode(key.public_key().public_bytes_raw()).decode(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,20 @@ def test_without_its_engine_the_pool_answers(tmp_path: Path) -> None:
         refused = site.ask(pinion={"privacy": "on-device"})
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         assert refused.json()["error"]["code"] == "not-on-pi"
+
+
+def test_a_full_queue_is_told_and_a_free_slot_needs_none(llama: str, tmp_path: Path) -> None:
+    with site_of(llama, tmp_path, queue=0) as site:
+        own = {"privacy": "on-device"}
+        assert told(site.ask(pinion=own))[0] == "pi"
+        with ThreadPoolExecutor(20) as clients:
+            answers = list(clients.map(lambda _: site.ask(max_tokens=200, ignore_eos=True, pinion=own), range(20)))
+        refused = [answer for answer in answers if answer.status_code == 503]
+        assert 0 < len(refused) < len(answers)
+        assert {answer.status_code for answer in answers} == {200, 503}
+        (message,) = {answer.json()["error"]["message"] for answer in refused}
+        assert message == "no place can answer now (the queue is full; not-on-pi, on-device-only)"
+        site.until(lambda: site.ask(pinion=own).status_code == 200)
 
 
 def test_an_engine_that_goes_silent_holds_nobody(tmp_path: Path) -> None:
